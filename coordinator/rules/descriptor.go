@@ -1,0 +1,122 @@
+package rules
+
+import "strings"
+
+var descriptorKeys = []string{
+	"key", "value", "rate_limit", "rate_limits", "shadow_mode", "quota_mode", "detailed_metric",
+	"value_to_metric", "share_threshold", "metadata", "descriptors",
+}
+
+// descriptors reads a list of descriptors into the children of parent.
+func (w *walk) descriptors(f field, domain string, parent *node, depth int) {
+	if depth > MaxDepth {
+		w.problem(f.key, f.trail, "descriptors are nested deeper than %d", MaxDepth)
+		return
+	}
+	for _, item := range w.list(f) {
+		w.descriptor(item, domain, parent, depth)
+	}
+}
+
+func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
+	n := &node{file: w.file, line: item.value.Line}
+	rule := &Rule{Domain: domain, File: w.file, Line: item.value.Line, node: n}
+	var nested, single, several, share field
+	at := item
+	keyed, sound := false, true
+	for _, f := range w.mapping(item.value, item.trail, levelDescriptor, descriptorKeys) {
+		ok := true
+		switch f.name {
+		case "key":
+			keyed, at = true, f
+			n.key, ok = w.descriptorKey(f)
+		case "value":
+			n.value, ok = w.text(f)
+		case "rate_limit":
+			single = f
+		case "rate_limits":
+			several = f
+		case "shadow_mode":
+			rule.Shadow = w.boolean(f)
+		case "quota_mode":
+			rule.QuotaMode = w.boolean(f)
+		case "detailed_metric":
+			rule.DetailedMetric = w.boolean(f)
+		case "value_to_metric":
+			rule.ValueToMetric = w.boolean(f)
+		case "share_threshold":
+			share = f
+			n.share = w.boolean(f)
+		case "metadata":
+			rule.Metadata = w.metadata(f)
+		case "descriptors":
+			nested = f
+		}
+		sound = sound && ok
+	}
+	if !keyed && w.isMapping(item) {
+		w.problem(item.value, item.trail, "`key` is missing; a descriptor needs the key of a request entry")
+	}
+	if n.share && !strings.Contains(n.value, "*") {
+		w.problem(share.key, share.trail, "`share_threshold` needs a `value` with a `*`: it makes all values of a pattern share one limit")
+	}
+	rule.ShareThreshold = n.share
+	if sound && n.key != "" {
+		if first := parent.exact[Entry{n.key, n.value}]; first != nil {
+			w.problem(at.value, at.trail, "the descriptor %s appears twice at this level; it is already %s", quoted(n.label()), w.place(first))
+		} else {
+			parent.add(n)
+		}
+	}
+	n.parent = parent
+	w.limits(rule, single, several)
+	if nested.value != nil {
+		w.descriptors(nested, domain, n, depth+1)
+	}
+}
+
+// descriptorKey reads the key of a descriptor. envoyproxy/ratelimit looks for
+// `*` in "key_value" and so lets it into keys by accident; here a `*` in a key
+// could only be a mistake.
+func (w *walk) descriptorKey(f field) (string, bool) {
+	key, ok := w.text(f)
+	switch {
+	case !ok:
+		return "", false
+	case key == "":
+		w.problem(f.value, f.trail, "`key` is empty; a descriptor needs the key of a request entry")
+		return "", false
+	case strings.Contains(key, "*"):
+		w.problem(f.value, f.trail, "`key` is %s, but patterns are for values only; name the key and put the `*` into `value`", quoted(key))
+		return "", false
+	}
+	return key, true
+}
+
+// limits reads the limits of a descriptor and makes it a rule if it has any.
+// The rule takes its place in document order before the rules nested in it.
+func (w *walk) limits(rule *Rule, single, several field) {
+	switch {
+	case single.value != nil && several.value != nil:
+		w.problem(several.key, several.trail, "`rate_limit` and `rate_limits` exclude each other; put all limits into `rate_limits`")
+		return
+	case single.value != nil:
+		w.singleLimit(rule, single)
+	case several.value != nil:
+		w.listedLimits(rule, several)
+	default:
+		return
+	}
+	n := rule.node
+	rule.ID = n.id(rule.Domain)
+	for i, step := range n.path() {
+		if step.share {
+			if rule.shared == nil {
+				rule.shared = make([]string, len(n.path()))
+			}
+			rule.shared[i] = step.value
+		}
+	}
+	n.rule = rule
+	w.set.rules = append(w.set.rules, rule)
+}

@@ -1,0 +1,15 @@
+// Package rules is the rule document: it parses and validates the YAML, finds
+// the rule of a request and names the bucket that counts it.
+//
+// The grammar is a superset of envoyproxy/ratelimit's, so that its documents
+// load unchanged; what is ours lives under `quota:`, `unit_multiplier` and
+// `rate_limits:`. A document is accepted whole or not at all, and a refusal
+// names every problem of every document at once, each with its place.
+//
+// Two things must hold. The key of a bucket is injective: no separator in a
+// request's value can make it count in the bucket of another. And the
+// coordinator, which sees keys only, finds for each exactly the limit that the
+// region found for the request: Set.LimitOf undoes Set.Match and Rule.Key.
+//
+// Everything is a value: a Set never changes after Parse and may be shared.
+package rules

@@ -1,0 +1,207 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// Identity is what a key says: which identity of which domain is counted, and
+// under which limit of its rule.
+type Identity struct {
+	Domain string
+	Parts  []Part
+	Limit  string // name of the limit, empty where the rule has a single one
+}
+
+// Part is one entry of an Identity. With Pattern, Value is the pattern of a
+// `share_threshold` descriptor, whose values all share one bucket.
+type Part struct {
+	Key, Value string
+	Pattern    bool
+}
+
+// ErrKey says that a text is not the key of any identity.
+var ErrKey = errors.New("not a key")
+
+// Key returns the key of r.Limits[limit] for the entries of a request that
+// matched r. It depends on the domain, the entries and the limit's name only,
+// not on the rule, so that adding or moving rules never resets a bucket.
+func (r *Rule) Key(domain string, entries []Entry, limit int) quota.Key {
+	var buf [256]byte // most keys fit, so the string is the only allocation
+	return quota.Key(r.AppendKey(buf[:0], domain, entries, limit))
+}
+
+// AppendKey appends to dst what Key returns.
+func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) []byte {
+	dst = appendEscaped(dst, domain)
+	for i, e := range entries {
+		pattern := ""
+		if i < len(r.shared) {
+			pattern = r.shared[i]
+		}
+		dst = appendPart(dst, e.Key, e.Value, pattern)
+	}
+	if limit < len(r.Limits) {
+		dst = appendLimit(dst, r.Limits[limit].Name)
+	}
+	return dst
+}
+
+// Key returns the encoding of d:
+//
+//	domain|key=value|key2=value2#limit
+//
+// Every byte that could be taken for a separator, for a hash tag of Redis, or
+// that does not print is %XX. A part with an empty value has no `=`; the stars
+// of a pattern are bare, all other stars are escaped. Different identities have
+// different keys.
+func (d Identity) Key() quota.Key {
+	dst := appendEscaped(nil, d.Domain)
+	for _, p := range d.Parts {
+		if p.Pattern {
+			dst = appendPart(dst, p.Key, "", p.Value)
+		} else {
+			dst = appendPart(dst, p.Key, p.Value, "")
+		}
+	}
+	return quota.Key(appendLimit(dst, d.Limit))
+}
+
+func appendPart(dst []byte, key, value, pattern string) []byte {
+	dst = append(dst, '|')
+	dst = appendEscaped(dst, key)
+	switch {
+	case pattern != "":
+		dst = append(dst, '=')
+		for i := range len(pattern) {
+			if c := pattern[i]; c == '*' || plain(c) {
+				dst = append(dst, c)
+			} else {
+				dst = appendEscape(dst, c)
+			}
+		}
+	case value != "":
+		dst = append(dst, '=')
+		dst = appendEscaped(dst, value)
+	}
+	return dst
+}
+
+func appendLimit(dst []byte, name string) []byte {
+	if name == "" {
+		return dst
+	}
+	return appendEscaped(append(dst, '#'), name)
+}
+
+func appendEscaped(dst []byte, text string) []byte {
+	from := 0
+	for i := range len(text) {
+		if !plain(text[i]) {
+			dst = append(dst, text[from:i]...)
+			dst = appendEscape(dst, text[i])
+			from = i + 1
+		}
+	}
+	return append(dst, text[from:]...)
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	const hex = "0123456789ABCDEF"
+	return append(dst, '%', hex[c>>4], hex[c&15])
+}
+
+// plain reports whether a byte stands for itself in a key.
+func plain(c byte) bool { return plainBytes[c] }
+
+var plainBytes = func() (table [256]bool) {
+	for c := '!'; c <= '~'; c++ {
+		table[c] = !strings.ContainsRune("%|=#{}*", c)
+	}
+	return table
+}()
+
+// DecodeKey undoes Identity.Key. It accepts only what Key returns: a second
+// spelling of an identity would be a second bucket.
+func DecodeKey(k quota.Key) (Identity, error) {
+	var d Identity
+	var buf [8]Part
+	domain, parts, limit, ok := decodeKey(string(k), buf[:0])
+	if !ok {
+		return d, fmt.Errorf("decode key %.80q: %w", string(k), ErrKey)
+	}
+	d.Domain, d.Limit = domain, limit
+	if len(parts) > 0 {
+		d.Parts = append(d.Parts, parts...)
+	}
+	return d, nil
+}
+
+func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, ok bool) {
+	text, limit, named := strings.Cut(text, "#")
+	if limit, ok = unescape(limit); !ok || named && limit == "" {
+		return "", nil, "", false
+	}
+	head, rest, more := strings.Cut(text, "|")
+	if domain, ok = unescape(head); !ok {
+		return "", nil, "", false
+	}
+	for more {
+		head, rest, more = strings.Cut(rest, "|")
+		key, value, valued := strings.Cut(head, "=")
+		var p Part
+		if p.Key, ok = unescape(key); !ok {
+			return "", nil, "", false
+		}
+		if p.Pattern = strings.Contains(value, "*"); p.Pattern {
+			p.Value, ok = unescapePattern(value)
+		} else {
+			p.Value, ok = unescape(value)
+		}
+		if !ok || valued && p.Value == "" {
+			return "", nil, "", false
+		}
+		dst = append(dst, p)
+	}
+	return domain, dst, limit, true
+}
+
+func unescape(text string) (string, bool) { return unescapeBut(text, false) }
+
+func unescapePattern(text string) (string, bool) { return unescapeBut(text, true) }
+
+// unescapeBut allocates only where there is something to unescape.
+func unescapeBut(text string, stars bool) (string, bool) {
+	var b []byte
+	from := 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if plain(c) || stars && c == '*' {
+			continue
+		}
+		if c != '%' || i+2 >= len(text) {
+			return "", false
+		}
+		hi, lo := unhex(text[i+1]), unhex(text[i+2])
+		if hi < 0 || lo < 0 {
+			return "", false
+		}
+		decoded := byte(hi<<4 | lo)
+		// A star of a pattern is never escaped, and nothing is that need not be.
+		if plain(decoded) || stars && decoded == '*' {
+			return "", false
+		}
+		b = append(append(b, text[from:i]...), decoded)
+		i += 2
+		from = i + 1
+	}
+	if b == nil {
+		return text, true
+	}
+	return string(append(b, text[from:]...)), true
+}
+
+func unhex(c byte) int { return strings.IndexByte("0123456789ABCDEF", c) }

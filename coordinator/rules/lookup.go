@@ -1,0 +1,86 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// LimitOf returns the limit that counts the identity of a key, and its rule;
+// nil when no rule does. It returns what Match and Rule.Key started from.
+func (s *Set) LimitOf(k quota.Key) (*Rule, *Limit) {
+	var buf [8]Part
+	domain, parts, limit, ok := decodeKey(string(k), buf[:0])
+	if !ok || s == nil {
+		return nil, nil
+	}
+	n := s.domains[domain]
+	for i := 0; n != nil && i < len(parts); i++ {
+		n = n.counted(parts[i])
+	}
+	if n == nil || n.rule == nil {
+		return nil, nil
+	}
+	for i := range n.rule.Limits {
+		if l := &n.rule.Limits[i]; l.Name == limit {
+			return n.rule, l
+		}
+	}
+	return nil, nil
+}
+
+// counted returns the child under which requests are counted with this part.
+// A part and a child disagree about sharing only after an edit of the rules:
+// then no request is counted under that key any more.
+func (n *node) counted(p Part) *node {
+	e := Entry{p.Key, p.Value}
+	var c *node
+	if p.Pattern {
+		c = n.exact[e]
+	} else {
+		c = n.child(e)
+	}
+	if c == nil || c.share != p.Pattern {
+		return nil
+	}
+	return c
+}
+
+// Sample returns a key that r.Limits[limit] counts, made from the rule's own
+// path. A pattern or a missing value is replaced by a made-up value that leads
+// to the rule, unless other rules take all that were tried.
+func (r *Rule) Sample(limit int) quota.Key {
+	d := Identity{Domain: r.Domain}
+	for _, n := range r.node.path() {
+		d.Parts = append(d.Parts, n.sample())
+	}
+	if limit < len(r.Limits) {
+		d.Limit = r.Limits[limit].Name
+	}
+	return d.Key()
+}
+
+func (n *node) sample() Part {
+	p := Part{Key: n.key, Value: n.value}
+	switch {
+	case n.share:
+		p.Pattern = true
+	case n.pieces != nil:
+		p.Value = n.parent.standIn(n, func(s string) string { return strings.Join(n.pieces, s) })
+	case n.value == "":
+		p.Value = n.parent.standIn(n, func(s string) string { return s })
+	}
+	return p
+}
+
+// standIn returns the first value made from one of a few texts that selects
+// the child want, or made from the first one if none does.
+func (n *node) standIn(want *node, value func(string) string) string {
+	texts := [...]string{"any", "", "0", "A", "~", "any-other", "0.0.0.0", "any value at all"}
+	for _, text := range texts {
+		if v := value(text); n.child(Entry{want.key, v}) == want {
+			return v
+		}
+	}
+	return value(texts[0])
+}
