@@ -1,0 +1,158 @@
+package bucket
+
+import "github.com/quorate/quorate/coordinator/quota"
+
+// Balance is one bucket at one moment, refilled and not yet charged.
+type Balance struct {
+	Holding Holding
+	Level   quota.Tokens
+	// Unspent is the part of the elapsed time that has not become tokens yet.
+	Unspent  quota.Micros
+	Capacity quota.Capacity
+	Epoch    quota.Epoch
+}
+
+// live reports whether the region's session can be relied on at t.
+func (r Region) live(t quota.Micros) bool { return r.Session != 0 && t < r.Deadline }
+
+// leased reports whether the record's lease belongs to the region's session.
+// That it is in force needs the deadline too.
+func (r Region) leased(rec Record) bool {
+	return rec.Epoch > 0 && !rec.Released && r.Session != 0 && rec.Session == r.Session
+}
+
+// balance refills a bucket to time. found is false when there is no record of
+// the region's incarnation; high is time or the region's high-water mark when
+// that is later. at is the time the balance refers to.
+func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Standing, mode Mode) (b Balance, at quota.Micros) {
+	live := r.live(high)
+	if found && r.leased(rec) && (live || mode == ModeHold) {
+		at = max(time, rec.At)
+		b = Balance{Holding: OnLease, Capacity: rec.Lease, Epoch: rec.Epoch}
+		if !live {
+			b.Holding = OnHold
+		}
+		b.Level, b.Unspent = rec.Lease.Refill(rec.Level, at-rec.At)
+		return b, at
+	}
+
+	b = Balance{Holding: OnStanding, Capacity: st.Capacity}
+	switch {
+	case !live && mode == ModeDeny:
+		b.Holding = Denied
+	case !live && mode == ModeAllow:
+		b.Holding = Allowed
+	case st.Burst <= 0:
+		b.Holding = OnNothing
+	}
+	if !found {
+		// No record to carry a fraction in: the time not spent is given up.
+		b.Level, _ = st.Refill(st.Base, time-st.Since)
+		return b, time
+	}
+	at = max(time, rec.At)
+	// Cut first: a level above the burst must not survive as "full".
+	b.Level, b.Unspent = st.Refill(min(rec.Level, st.Burst), at-max(rec.At, st.Since))
+	return b, at
+}
+
+// Judge makes the verdict on an ask. charged says that the take was admitted, so
+// that the balance is about to be charged.
+func Judge(a Ask, b Balance, charged bool) Verdict {
+	v := Verdict{Holding: b.Holding, Level: b.Level, Capacity: b.Capacity, Epoch: b.Epoch}
+	switch {
+	case a.Cost <= 0 || b.Holding == Allowed:
+		v.Admitted = true
+	case b.Holding == Denied:
+		v.Retry = Forever
+	case b.Level >= a.Cost:
+		v.Admitted = true
+	default:
+		v.Never = a.Cost > b.Capacity.Burst
+		v.Retry = wait(b, b.Level, a.Cost)
+	}
+	if charged && b.Holding != Allowed {
+		v.Level -= max(a.Cost, 0)
+	}
+	v.Full = wait(b, v.Level, b.Capacity.Burst)
+	return v
+}
+
+// wait returns how long from the moment of b a bucket at level needs to hold want.
+func wait(b Balance, level, want quota.Tokens) quota.Micros {
+	if level >= want {
+		return 0
+	}
+	w, ok := b.Capacity.TimeTo(level, want)
+	if !ok {
+		return Forever
+	}
+	return max(1, w-b.Unspent)
+}
+
+const (
+	slack     = quota.Second                // beyond full, for the rounding of the scripts
+	leaseLife = 3600 * quota.Second         // an idle lease outlives its refill by this
+	maxLife   = 7300 * 86400 * quota.Second // above MaxPeriod: shorter would refill a bucket that time has not
+)
+
+// Lifetime returns how long a record must be kept: until it is full both as what
+// is in force and as the standing share it may fall back to, because a missing
+// record counts as refilled. It is at least a second and at most 20 years.
+func Lifetime(level quota.Tokens, inForce, standing quota.Capacity, leased bool) quota.Micros {
+	life := max(toFull(level, inForce), toFull(min(level, standing.Burst), standing)) + slack
+	if leased {
+		life += leaseLife
+	}
+	return min(life, maxLife)
+}
+
+func toFull(level quota.Tokens, c quota.Capacity) quota.Micros {
+	if w, ok := c.TimeTo(level, c.Burst); ok {
+		return min(w, maxLife)
+	}
+	return maxLife
+}
+
+// Merge returns asks with at most one ask per key: the costs of asks for the
+// same key are added, the first one's other fields count. index[i] is where the
+// verdict on asks[i] will be; it is nil when nothing had to be merged.
+func Merge(asks []Ask) (merged []Ask, index []int) {
+	for i := range asks {
+		for j := range i {
+			if asks[i].Key == asks[j].Key {
+				return merge(asks)
+			}
+		}
+	}
+	return asks, nil
+}
+
+func merge(asks []Ask) (merged []Ask, index []int) {
+	at := make(map[quota.Key]int, len(asks))
+	index = make([]int, len(asks))
+	for i, a := range asks {
+		j, ok := at[a.Key]
+		if !ok {
+			j = len(merged)
+			at[a.Key] = j
+			merged = append(merged, a)
+		} else {
+			merged[j].Cost = min(merged[j].Cost+a.Cost, quota.MaxTokens)
+		}
+		index[i] = j
+	}
+	return merged, index
+}
+
+// Spread undoes Merge on the verdicts.
+func Spread(verdicts []Verdict, index []int) []Verdict {
+	if index == nil {
+		return verdicts
+	}
+	out := make([]Verdict, len(index))
+	for i, j := range index {
+		out[i] = verdicts[j]
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package bucket
+
+import "github.com/quorate/quorate/coordinator/quota"
+
+const (
+	// MaxPeriod is the longest period of a rate: 2^49 microseconds, about 17.8
+	// years. Up to it the scripts' exact division stays within doubles.
+	MaxPeriod quota.Micros = 1 << 49
+	// Forever stands for a wait that never ends. It still fits a time.Duration.
+	Forever quota.Micros = 1<<53 - 1
+	// Debt is the lowest level a bucket can have.
+	Debt = -quota.MaxTokens
+)
+
+// Mode is what a region that cannot reach the coordinator does with a key: the
+// rule's on_disconnect.
+type Mode uint8
+
+const (
+	// ModeStanding falls back to the standing share.
+	ModeStanding Mode = iota
+	// ModeHold keeps the last lease: the Worst case bound applies.
+	ModeHold
+	// ModeDeny denies everything.
+	ModeDeny
+	// ModeAllow admits everything and charges nothing.
+	ModeAllow
+)
+
+// Standing is the standing share of one key, and what is known about a bucket
+// that has no record.
+type Standing struct {
+	quota.Capacity
+	// Base and Since give the level of a missing record:
+	// min(Burst, Base + rate*(now-Since)).
+	Base quota.Tokens
+	// Since is also the time, on the store's clock, from which Capacity is known
+	// to be the share: a record that is older accrues from Since only, because
+	// the share may have been smaller before.
+	Since quota.Micros
+}
+
+// Ask is what one bucket is asked for in a take.
+type Ask struct {
+	Key      quota.Key
+	Cost     quota.Tokens // 0 looks and charges nothing
+	Standing Standing
+	Mode     Mode
+}
+
+// Charge is what was admitted for a key while the store was away.
+type Charge struct {
+	Key      quota.Key
+	Tokens   quota.Tokens
+	Standing Standing
+}
+
+// ApplyAsk is one assignment to apply, with the key's standing share.
+type ApplyAsk struct {
+	Assignment quota.Assignment
+	Standing   Standing
+}
+
+// Region is the state of a region that decides whether leases are in force.
+type Region struct {
+	Incarnation string
+	// Session is the session the leases live on, 0 for none. It never goes back
+	// below MinSession.
+	Session, MinSession quota.SessionID
+	// Deadline is when the leases end unless they are renewed, on the store's clock.
+	Deadline quota.Micros
+	// Config is the version of the adopted configuration, 0 for none.
+	Config uint64
+}
+
+// State is a Region as read at one moment, with the history that the standing
+// shares of missing records depend on.
+type State struct {
+	// Now is the store's clock: its time, or its high-water mark when that is later.
+	Now quota.Micros
+	Region
+	// Since is when the incarnation began.
+	Since quota.Micros
+	// First says that this is the first incarnation the region ever had.
+	First bool
+	// ConfigSince is when Config was adopted.
+	ConfigSince quota.Micros
+	// Prev is the version adopted before Config, 0 for none, and PrevSince when
+	// that one was adopted.
+	Prev      uint64
+	PrevSince quota.Micros
+}
+
+// Adopted is one adopted configuration as the store keeps it: the caller's own
+// encoding in Blob.
+type Adopted struct {
+	Version uint64 // 0 for none
+	Since   quota.Micros
+	Blob    []byte
+}
+
+// Record is a bucket as it is stored.
+type Record struct {
+	Level quota.Tokens
+	// At is the time up to which Level includes the refill; it never goes back.
+	At quota.Micros
+	// Lease is the last lease applied in Session; zero when Released or never.
+	Lease    quota.Capacity
+	Epoch    quota.Epoch
+	Session  quota.SessionID
+	Released bool
+	// Surrendered is the answer to the assignment of Epoch, for repeats.
+	Surrendered quota.Tokens
+	Incarnation string
+}
+
+// Holding is what a bucket ran on at a take.
+type Holding uint8
+
+const (
+	// OnLease: a lease is in force.
+	OnLease Holding = iota + 1
+	// OnStanding: no lease is in force, the standing share counts.
+	OnStanding
+	// OnNothing: no lease is in force and there is no standing share.
+	OnNothing
+	// OnHold: the session's deadline has passed and ModeHold keeps its lease.
+	OnHold
+	// Denied: the region is disconnected and ModeDeny denies.
+	Denied
+	// Allowed: the region is disconnected and ModeAllow admits.
+	Allowed
+)
+
+// String names the holding for logs and explanations.
+func (h Holding) String() string {
+	switch h {
+	case OnLease:
+		return "lease"
+	case OnStanding:
+		return "standing"
+	case OnNothing:
+		return "nothing"
+	case OnHold:
+		return "hold"
+	case Denied:
+		return "denied"
+	case Allowed:
+		return "allowed"
+	}
+	return "unknown"
+}
+
+// Verdict is what one bucket says to its Ask.
+type Verdict struct {
+	// Admitted says that this bucket had enough, or was only looked at. The take
+	// as a whole is admitted when all its buckets are.
+	Admitted bool
+	Holding  Holding
+	// Level is the level now: after the charge when the take was admitted.
+	Level quota.Tokens
+	// Capacity is what is in force.
+	Capacity quota.Capacity
+	// Epoch is the epoch of the lease in force, 0 without one.
+	Epoch quota.Epoch
+	// Retry is the time until the bucket holds the cost, 0 when it does, Forever
+	// when it never will with this capacity.
+	Retry quota.Micros
+	// Never says that the cost is larger than the burst in force.
+	Never bool
+	// Full is the time until the bucket is full, Forever when it never is.
+	Full quota.Micros
+}

@@ -1,0 +1,28 @@
+// Package bucket is the arithmetic of a region's token buckets: the reference
+// that the Redis scripts of package redisbucket must match to the micro-token.
+//
+// A region's store holds one record per key that was ever charged and one state
+// for the region: its incarnation, its session with a deadline, the version of
+// the configuration it adopted. Nothing else decides. Whether a bucket runs on a
+// lease or on the region's standing share follows from the record, the state and
+// the time of the store's own clock, in one step, so two agents of a region can
+// never disagree:
+//
+//	                 same incarnation and session, before the deadline
+//	record on lease ------------------------------------------------> lease
+//	       |
+//	       | otherwise (no lease, older session, deadline passed)
+//	       v
+//	standing share: level cut to its burst, then refilled at its rate only
+//
+// Invariants:
+//
+//   - A missing record is not a full bucket: its level is what the Standing says.
+//   - A bucket's timestamp is its own high-water mark; time that goes backward
+//     refills nothing, and time is never refilled twice.
+//   - A take over several buckets charges all of them or none.
+//   - Rounding favours the limit and never accumulates: the timestamp advances
+//     only by the time that was turned into tokens.
+//
+// Store is the in-memory reference; the simulator runs on it.
+package bucket

@@ -1,0 +1,49 @@
+package bucket
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// Errors of the store operations. None of them changed anything.
+var (
+	// ErrIncarnation: the store lives another incarnation than the caller named.
+	ErrIncarnation = errors.New("the store has another incarnation: read its state again")
+	// ErrOldSession: the session is not the one the region has, or is ended.
+	ErrOldSession = errors.New("not the current session of this region")
+	// ErrExpired: the session's deadline has passed; renew it first.
+	ErrExpired = errors.New("the session's deadline has passed in this region")
+	// ErrStaleEpoch: a newer assignment of the session was applied before.
+	ErrStaleEpoch = errors.New("a newer assignment was applied before")
+	// ErrOldConfig: a newer configuration was adopted before.
+	ErrOldConfig = errors.New("a newer configuration was adopted before")
+	// ErrRange: an amount is negative, too large, or its period too long.
+	ErrRange = errors.New("amount out of range")
+)
+
+// Valid returns ErrRange unless the scripts can compute with c exactly.
+func Valid(c quota.Capacity) error {
+	if c.Burst < 0 || c.Burst > quota.MaxTokens || c.Rate.Tokens < 0 || c.Rate.Tokens > quota.MaxTokens ||
+		c.Rate.Per < 0 || c.Rate.Per > MaxPeriod {
+		return fmt.Errorf("capacity %d per %d us, burst %d: %w", c.Rate.Tokens, c.Rate.Per, c.Burst, ErrRange)
+	}
+	return nil
+}
+
+// Valid returns ErrRange unless the scripts can compute with s exactly.
+func (s Standing) Valid() error {
+	if s.Base < 0 || s.Base > quota.MaxTokens || s.Since < 0 || s.Since > Forever {
+		return fmt.Errorf("standing base %d since %d: %w", s.Base, s.Since, ErrRange)
+	}
+	return Valid(s.Capacity)
+}
+
+// ValidAmount returns ErrRange unless t is a cost, a charge or a credit.
+func ValidAmount(t quota.Tokens) error {
+	if t < 0 || t > quota.MaxTokens {
+		return fmt.Errorf("%d micro-tokens: %w", t, ErrRange)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package bucket
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// Store is a region's store in memory: the reference for the Redis scripts, and
+// the store of the simulator. Every method takes the store's own clock, the
+// counterpart of Redis TIME; it may go backward. A Store is not safe for
+// concurrent use, as a step of Redis is not concurrent either.
+type Store struct {
+	records map[quota.Key]stored
+	region  Region
+	since   quota.Micros
+	first   bool
+	config  Adopted
+	prev    Adopted
+	// high is the largest time a region operation has seen. Deadlines are
+	// compared with it, so that a clock that steps back revives no lease.
+	high quota.Micros
+}
+
+type stored struct {
+	Record
+	life    quota.Micros // from its last write
+	expires quota.Micros
+}
+
+// NewStore returns an empty store without an incarnation.
+func NewStore() *Store { return &Store{records: make(map[quota.Key]stored)} }
+
+// Clone returns a copy that shares nothing: what a replica or a dump would hold.
+func (s *Store) Clone() *Store {
+	c := *s
+	c.records = maps.Clone(s.records)
+	return &c
+}
+
+// Len returns the number of records.
+func (s *Store) Len() int { return len(s.records) }
+
+// Current reports whether the store lives the incarnation and has adopted the
+// configuration. A take that names others is stale.
+func (s *Store) Current(incarnation string, config uint64) bool {
+	return s.region.Incarnation == incarnation && s.region.Config == config
+}
+
+// Read returns the record of key as it is stored.
+func (s *Store) Read(key quota.Key) (Record, bool) {
+	r, ok := s.records[key]
+	return r.Record, ok
+}
+
+// Life returns how long the record of key lives from its last write, 0 without one.
+func (s *Store) Life(key quota.Key) quota.Micros { return s.records[key].life }
+
+// Sweep drops the records whose lifetime is over and returns their keys.
+func (s *Store) Sweep(now quota.Micros) []quota.Key {
+	var gone []quota.Key
+	for k, r := range s.records {
+		if r.expires <= now {
+			gone = append(gone, k)
+			delete(s.records, k)
+		}
+	}
+	return gone
+}
+
+func (s *Store) find(key quota.Key) (Record, bool) {
+	r, ok := s.records[key]
+	if !ok || r.Incarnation != s.region.Incarnation {
+		return Record{}, false
+	}
+	return r.Record, true
+}
+
+// write stores a bucket. What it held in an older session is cleared: it can
+// never be in force again.
+func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce, standing quota.Capacity) {
+	if rec.Session != s.region.Session {
+		rec = Record{Level: rec.Level, At: rec.At}
+	}
+	rec.Incarnation = s.region.Incarnation
+	life := Lifetime(rec.Level, inForce, standing, rec.Epoch > 0)
+	s.records[key] = stored{Record: rec, life: life, expires: now + life}
+}
+
+// Take asks all buckets at once: all are charged or none. The verdicts are in
+// the order of the asks. A bucket asked for nothing is only looked at, a bucket
+// that admits because of its mode is not charged.
+func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Verdict) {
+	merged, index := Merge(asks)
+	high := max(now, s.high)
+	balances := make([]Balance, len(merged))
+	ats := make([]quota.Micros, len(merged))
+	admitted = true
+	for i, a := range merged {
+		rec, found := s.find(a.Key)
+		balances[i], ats[i] = s.region.balance(now, high, rec, found, a.Standing, a.Mode)
+		admitted = admitted && Judge(a, balances[i], false).Admitted
+	}
+	verdicts = make([]Verdict, len(merged))
+	for i, a := range merged {
+		b := balances[i]
+		verdicts[i] = Judge(a, b, admitted)
+		if admitted && a.Cost > 0 && b.Holding != Allowed {
+			rec, _ := s.find(a.Key)
+			rec.Level, rec.At = verdicts[i].Level, ats[i]-b.Unspent
+			s.write(now, a.Key, rec, b.Capacity, a.Standing.Capacity)
+		}
+	}
+	return admitted, Spread(verdicts, index)
+}
+
+// Charge takes tokens that were admitted while the store was away. A level may
+// go below zero, not below Debt.
+func (s *Store) Charge(now quota.Micros, charges []Charge) {
+	high := max(now, s.high)
+	for _, c := range charges {
+		rec, found := s.find(c.Key)
+		b, at := s.region.balance(now, high, rec, found, c.Standing, ModeStanding)
+		rec.Level, rec.At = max(b.Level-c.Tokens, Debt), at-b.Unspent
+		s.write(now, c.Key, rec, b.Capacity, c.Standing.Capacity)
+	}
+}
+
+// Apply applies an assignment once. A repeat returns the stored answer.
+func (s *Store) Apply(now quota.Micros, incarnation string, a quota.Assignment, st Standing) (quota.Applied, error) {
+	answer := quota.Applied{Key: a.Key, Session: a.Session, Epoch: a.Epoch}
+	if s.region.Incarnation != incarnation {
+		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrIncarnation)
+	}
+	s.high = max(s.high, now)
+	rec, found := s.find(a.Key)
+	same := found && rec.Session == a.Session
+	switch {
+	case a.Session == 0 || a.Session != s.region.Session:
+		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrOldSession)
+	case same && a.Epoch == rec.Epoch && rec.Epoch > 0:
+		answer.Surrendered = rec.Surrendered
+		return answer, nil
+	case s.high >= s.region.Deadline:
+		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrExpired)
+	case a.Epoch == 0 || same && a.Epoch < rec.Epoch:
+		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrStaleEpoch)
+	}
+
+	b, at := s.region.balance(now, s.high, rec, found, st, ModeStanding)
+	next := Record{At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release}
+	// The time not yet turned into tokens is given up: at the new rate it would
+	// be worth more than it was earned at.
+	next.Level, next.Surrendered = deposit(b.Level, a.Credit, a.Lease.Burst)
+	inForce := st.Capacity
+	if !a.Release {
+		next.Lease, inForce = a.Lease, a.Lease
+	}
+	s.write(now, a.Key, next, inForce, st.Capacity)
+	answer.Surrendered = next.Surrendered
+	return answer, nil
+}
+
+// deposit adds credit to level and cuts it to burst; what is cut is surrendered.
+// It never forms a sum beyond MaxTokens, which a script could not represent.
+func deposit(level, credit, burst quota.Tokens) (kept, surrendered quota.Tokens) {
+	if level >= 0 && credit > burst-level {
+		return burst, min(credit-(burst-level), quota.MaxTokens)
+	}
+	level += credit
+	return min(level, burst), max(0, level-burst)
+}
