@@ -1,0 +1,236 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/bucket"
+)
+
+// ErrNotAdopted: the region's store has no configuration yet.
+var ErrNotAdopted = errors.New("region has not adopted a configuration yet")
+
+// Adoption is the configuration a region has adopted, as one agent read it from
+// the region's store together with the state that gives its standing shares
+// their worth. It never changes and may be shared.
+type Adoption struct {
+	Region      string
+	Version     uint64
+	Set         *rules.Set
+	Shares      quota.Shares
+	Incarnation string
+
+	current generation
+	since   quota.Micros // when current was adopted
+	prev    *generation  // nil when current is the first
+	// grew says that some standing share may have grown with current, grown is
+	// when one last did before; 0 for never.
+	grew  bool
+	grown quota.Micros
+	// first says that the region never lost its buckets; otherwise they began
+	// empty at born.
+	first bool
+	born  quota.Micros
+
+	limits map[*rules.Limit]limit
+}
+
+// generation is one configuration.
+type generation struct {
+	set    *rules.Set
+	shares quota.Shares
+}
+
+// limit is what can be said of a limit for all its keys.
+type limit struct {
+	share   quota.Capacity
+	settled quota.Micros // from then on a bucket without a record is full
+}
+
+// Adopt reads the configuration that region has adopted: its state, the record
+// of the configuration and of the one before it, all read at one moment. On an
+// error the caller keeps the adoption it has.
+func Adopt(region string, s bucket.State, cur, prev bucket.Adopted) (*Adoption, error) {
+	if cur.Version == 0 {
+		return nil, ErrNotAdopted
+	}
+	b, g, err := load(cur)
+	if err != nil {
+		return nil, err
+	}
+	a := &Adoption{
+		Region: region, Version: b.Version, Set: g.set, Shares: g.shares, Incarnation: s.Incarnation,
+		current: g, since: cur.Since, grew: b.Grew, grown: quota.Micros(b.GrownUS),
+		first: s.First, born: s.Since,
+	}
+	if prev.Version != 0 {
+		_, p, err := load(prev)
+		if err != nil {
+			return nil, err
+		}
+		a.prev = &p
+		if b.After != prev.Version {
+			// Another agent adopted a version in between, which the record knows
+			// nothing of: it may have grown every share.
+			a.grew, a.grown = true, prev.Since
+		}
+		// A store that moved to an earlier clock has moved these times too.
+		a.grown = min(a.grown, prev.Since)
+	}
+	a.settle()
+	return a, nil
+}
+
+func load(rec bucket.Adopted) (blob, generation, error) {
+	b, err := decode(rec.Blob)
+	if err != nil {
+		return blob{}, generation{}, err
+	}
+	if b.Version != rec.Version {
+		return blob{}, generation{}, fmt.Errorf("decode configuration record %d: %w: it holds version %d", rec.Version, ErrConfig, b.Version)
+	}
+	c := b.config()
+	set, err := rules.Parse(c.Sources)
+	if err != nil {
+		return blob{}, generation{}, fmt.Errorf("parse configuration %d: %w: %w", rec.Version, ErrConfig, err)
+	}
+	return b, generation{set: set, shares: c.Shares}, nil
+}
+
+// settle precomputes what decisions ask for each limit.
+func (a *Adoption) settle() {
+	a.limits = make(map[*rules.Limit]limit)
+	for _, r := range a.Set.Rules() {
+		for i := range r.Limits {
+			l := &r.Limits[i]
+			share := l.StandingShare(a.Region, a.Shares)
+			settled := bucket.Forever
+			if full, ok := share.TimeTo(0, share.Burst); ok {
+				settled = min(bucket.Forever, max(a.since, a.birth())+full)
+			}
+			a.limits[l] = limit{share: share, settled: settled}
+		}
+	}
+}
+
+// birth is when all buckets were empty, 0 when they never were.
+func (a *Adoption) birth() quota.Micros {
+	if a.first {
+		return 0
+	}
+	return a.born
+}
+
+// Standing returns the region's standing share of key, counted by l, a limit of
+// this adoption's Set. now is any time on the store's clock that is not later
+// than the present: it only saves work.
+//
+// What is known of a bucket without a record, in this order:
+//
+//   - it never had less than its present share, since the last growth of any
+//     share: it was empty then at worst;
+//   - its share has grown with this configuration: it holds what it can have
+//     had under the one before, and gains at the new rate from now on;
+//   - no rule counted it before: it starts full;
+//   - in all cases, it was empty when the region last lost its buckets.
+func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) bucket.Standing {
+	known, ok := a.limits[l]
+	if !ok {
+		known.share = l.StandingShare(a.Region, a.Shares)
+		known.settled = bucket.Forever
+	}
+	share := known.share
+	full := bucket.Standing{Capacity: share, Base: share.Burst, Since: max(a.since, a.birth())}
+	if share.Burst == 0 || now >= known.settled {
+		return full
+	}
+	born := a.birth()
+	var before quota.Capacity
+	counted := false
+	if a.prev != nil {
+		before, counted = a.prev.share(key, a.Region)
+	}
+	st := bucket.Standing{Capacity: share, Since: a.since}
+	start := max(a.grown, born)
+	switch {
+	case !counted:
+		st.Base = share.Burst
+		if born > 0 {
+			st.Base, _ = share.Refill(0, a.since-born)
+		}
+	case covers(before, share):
+		st.Since = start
+		if start == 0 {
+			st.Base = share.Burst
+		}
+	case start == 0:
+		st.Base = min(share.Burst, before.Burst)
+	default:
+		st.Base, _ = before.Refill(0, a.since-start)
+		st.Base = min(st.Base, share.Burst)
+	}
+	if born > st.Since {
+		st.Since, st.Base = born, 0
+	}
+	return st
+}
+
+// StandingOf returns the standing share of a key that an assignment names: of
+// no share when no rule counts the key.
+func (a *Adoption) StandingOf(key quota.Key, now quota.Micros) bucket.Standing {
+	_, l := a.Set.LimitOf(key)
+	if l == nil {
+		return bucket.Standing{Since: max(a.since, a.birth())}
+	}
+	return a.Standing(key, l, now)
+}
+
+// share returns the standing share of key under g; ok is false when no rule counts it.
+func (g generation) share(key quota.Key, region string) (c quota.Capacity, ok bool) {
+	_, l := g.set.LimitOf(key)
+	if l == nil {
+		return quota.Capacity{}, false
+	}
+	return l.StandingShare(region, g.shares), true
+}
+
+// grew reports whether some key's standing share may be larger than under old. A
+// key that no rule counted before has not grown: its bucket starts full.
+func (g generation) grew(old generation, region string) bool {
+	ids := make(map[string]bool)
+	for _, r := range g.set.Rules() {
+		ids[r.ID] = true
+		for i := range r.Limits {
+			was, counted := old.share(r.Sample(i), region)
+			if counted && !covers(was, r.Limits[i].StandingShare(region, g.shares)) {
+				return true
+			}
+		}
+	}
+	for _, r := range old.set.Rules() {
+		// The keys of a rule that is gone may be counted by a more general one.
+		if !ids[r.ID] {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether a is at least b in burst and in rate, exactly.
+func covers(a, b quota.Capacity) bool {
+	if a.Burst < b.Burst {
+		return false
+	}
+	if b.Rate.Tokens == 0 {
+		return true
+	}
+	if a.Rate.Per <= 0 || b.Rate.Per <= 0 {
+		return false
+	}
+	ahi, alo := bits.Mul64(uint64(a.Rate.Tokens), uint64(b.Rate.Per))
+	bhi, blo := bits.Mul64(uint64(b.Rate.Tokens), uint64(a.Rate.Per))
+	return ahi > bhi || ahi == bhi && alo >= blo
+}
