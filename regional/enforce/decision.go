@@ -1,0 +1,102 @@
+package enforce
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/coordinator/rules"
+)
+
+// Request is what a gateway asks: one decision over all its descriptors.
+type Request struct {
+	Domain string
+	// Hits is the cost of every descriptor without its own; 0 counts as 1.
+	Hits        uint32
+	Descriptors []Descriptor
+}
+
+// Descriptor is one list of entries to be counted.
+type Descriptor struct {
+	Entries []rules.Entry
+	// Hits is the descriptor's own cost, nil for the request's. Zero only looks.
+	Hits *uint64
+}
+
+// Reason says why a status is what it is. The values are stable: they appear in
+// replies, headers, logs and metric labels.
+type Reason string
+
+// The reasons.
+const (
+	// WithinLease: the region's lease had the tokens.
+	WithinLease Reason = "within_lease"
+	// StandingShare: the region's standing share had the tokens.
+	StandingShare Reason = "standing_share"
+	// LeaseEmpty: what the region holds is spent; other regions may hold more.
+	LeaseEmpty Reason = "lease_empty"
+	// GlobalExhausted: the region holds (nearly) the whole limit and it is spent.
+	GlobalExhausted Reason = "global_exhausted"
+	// CoordinatorUnreachable: the region is cut off from the coordinator and
+	// answers by the rule's on_disconnect.
+	CoordinatorUnreachable Reason = "coordinator_unreachable"
+	// StoreDegraded: the region's store is away and the answer follows the
+	// rule's on_store_failure.
+	StoreDegraded Reason = "store_degraded"
+	// BurstExceeded: the cost is larger than the burst of the limit, so no wait helps.
+	BurstExceeded Reason = "burst_exceeded"
+	// Shadow: a shadow rule would have denied.
+	Shadow Reason = "shadow"
+	// NoRule: no rule matches the descriptor.
+	NoRule Reason = "no_rule"
+	// Unlimited: the rule says unlimited.
+	Unlimited Reason = "unlimited"
+	// ZeroLimit: the limit is zero and denies everything.
+	ZeroLimit Reason = "zero_limit"
+	// Replaced: another rule of the request replaces this one.
+	Replaced Reason = "replaced"
+	// NotAsked: the request was denied before this bucket was asked, and
+	// nothing is known about it.
+	NotAsked Reason = "not_asked"
+)
+
+// Status is the answer for one descriptor.
+type Status struct {
+	// Over says that this descriptor is over its limit. Never set for a shadow rule.
+	Over bool
+	// Shadowed says that a shadow rule would have denied.
+	Shadowed bool
+	// Never says that the cost can never fit the limit, however long one waits.
+	Never bool
+	// Rule is the rule that matched, nil when none did.
+	Rule *rules.Rule
+	// Limit is the binding limit of Rule: the one that denies, else the one
+	// with the least left. Nil without a rule, when unlimited, and when nothing
+	// was asked (Replaced, NotAsked, a shadow rule while the store is away).
+	Limit *rules.Limit
+	// Remaining is what the region has left of the binding limit, in whole tokens.
+	Remaining uint32
+	// Reset is the time until the region's bucket is full again. Never negative.
+	Reset time.Duration
+	// Retry is how long to wait before the same cost may fit, zero when not
+	// over. It is never longer than the limit needs to fill from empty.
+	Retry  time.Duration
+	Reason Reason
+}
+
+// Decision is the answer to a request.
+type Decision struct {
+	// Over says that the request is to be denied.
+	Over bool
+	// Statuses has one element per descriptor, in the order of the request.
+	Statuses []Status
+	// Retry is the longest Retry of the statuses that deny, zero when not Over.
+	Retry time.Duration
+	// UnknownDomain says that no rule document has the domain.
+	UnknownDomain bool
+	// Shadowed says that the service is in shadow mode and hid a denial: the
+	// statuses say over, the request passes.
+	Shadowed bool
+	// Degraded says that the store did not answer and the failure ladder did.
+	Degraded bool
+	// Waited says that the request waited for the first lease of a key.
+	Waited bool
+}

@@ -1,0 +1,20 @@
+// Package enforce makes one decision: it turns a request into rules, the rules
+// into buckets, asks the region's store once, and turns the answer into a
+// status per descriptor with the reason for it.
+//
+//	request ──► rules.Match ──► counts ──► Store.Take ──► statuses
+//	                               │            │
+//	         zero, too large ◄─────┘            ├─► stale: refresh, once more
+//	         (denied without store)             ├─► nothing held: wait for a lease, once more
+//	                                            └─► store away: the failure ladder
+//
+// It also owns the failure ladder: what happens to each rule while the store is
+// away, and the debt that is charged to the store when it is back.
+//
+// Invariant: what enforce admits was either taken from the store in one
+// all-or-nothing step, or drawn from a local bucket that holds this agent's part
+// of the region's standing share and owes it to the store; the only exceptions
+// are the policies that ask for them, on_disconnect: allow and
+// on_store_failure: allow. A store call whose outcome is unknown counts as spent
+// and is never sent again.
+package enforce

@@ -1,0 +1,296 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/lease"
+)
+
+// Config sets up an Enforcer. Store is required.
+type Config struct {
+	Store  Store
+	Demand Demand // nil: nobody is told
+	// Leases lets first requests wait; nil: nobody waits.
+	Leases Leases
+	// Refresh reads the region's state and adopted configuration again and gives
+	// them to Adopt. Nil: a stale view is answered by the failure ladder.
+	Refresh func(ctx context.Context) error
+	// Wake asks the sync loop to report demand at once. It must not block.
+	Wake func()
+	// ShadowMode lets every request pass; the statuses tell the truth.
+	ShadowMode bool
+	// QuotaMode treats every rule as a quota rule.
+	QuotaMode bool
+	// MaxWaiting is how many requests may wait for a first lease at one time.
+	// Default 1,024.
+	MaxWaiting int
+	// MaxLocalKeys is how many keys the failure ladder admits for while the
+	// store is away; further keys are denied. Default 65,536.
+	MaxLocalKeys int
+}
+
+// View is what the sync loop knows of the region beside its configuration.
+type View struct {
+	Region bucket.Region
+	// Now is the store's clock when Region was read, 0 when it was not.
+	Now quota.Micros
+	// Agents is the number of live agents in the region, counted as 1 when less.
+	Agents int
+}
+
+// Enforcer makes the decisions of one agent. It is safe for concurrent use.
+type Enforcer struct {
+	cfg   Config
+	snap  atomic.Pointer[snapshot]
+	view  atomic.Pointer[View]
+	local *local
+	waits *waits
+	plans sync.Pool
+
+	refreshing chan struct{} // holds a token while somebody refreshes
+	refreshed  atomic.Int64  // when a refresh last changed nothing, 0 for never
+}
+
+// snapshot is an adoption with the latest time of the store's clock that was
+// seen under it.
+type snapshot struct {
+	*lease.Adoption
+	seen atomic.Int64
+}
+
+func (s *snapshot) now() quota.Micros { return quota.Micros(s.seen.Load()) }
+
+// saw notes the store's clock. A race between two calls may keep the earlier
+// one, which is as true.
+func (s *snapshot) saw(t quota.Micros) {
+	if t > s.now() {
+		s.seen.Store(int64(t))
+	}
+}
+
+// refreshPause is how long a refresh that changed nothing is not repeated: a
+// region that this agent cannot follow must not cost a refresh per request.
+const refreshPause = 100 * time.Millisecond
+
+// New returns an enforcer without rules: every Decide is ErrNoConfig until Adopt.
+func New(cfg Config) *Enforcer {
+	if cfg.MaxWaiting <= 0 {
+		cfg.MaxWaiting = 1024
+	}
+	if cfg.MaxLocalKeys <= 0 {
+		cfg.MaxLocalKeys = 65_536
+	}
+	e := &Enforcer{
+		cfg:        cfg,
+		local:      newLocal(cfg.MaxLocalKeys),
+		waits:      newWaits(cfg.MaxWaiting),
+		refreshing: make(chan struct{}, 1),
+	}
+	e.plans.New = func() any { return new(plan) }
+	e.view.Store(&View{})
+	return e
+}
+
+// Adopt puts an adoption in force for all decisions that start from now on. Nil
+// is ignored.
+func (e *Enforcer) Adopt(a *lease.Adoption) {
+	if a != nil {
+		e.snap.Store(&snapshot{Adoption: a})
+	}
+}
+
+// Adoption returns the adoption in force, nil without one.
+func (e *Enforcer) Adoption() *lease.Adoption {
+	if s := e.snap.Load(); s != nil {
+		return s.Adoption
+	}
+	return nil
+}
+
+// SetView tells the enforcer what the sync loop has read of the region. It
+// decides between lease_empty and coordinator_unreachable, whether waiting for a
+// lease makes sense, and how many agents share what is left without the store.
+func (e *Enforcer) SetView(v View) {
+	e.view.Store(&v)
+	if s := e.snap.Load(); s != nil && s.Incarnation == v.Region.Incarnation {
+		s.saw(v.Now)
+	}
+}
+
+// Decide answers a request. now is a monotonic clock. An error means that there
+// is no answer: the request makes no sense, no rules are loaded, or ctx was
+// cancelled by the caller. A store that is away is not an error.
+func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (Decision, error) {
+	if req.Domain == "" {
+		return Decision{}, ErrEmptyDomain
+	}
+	if len(req.Descriptors) == 0 {
+		return Decision{}, ErrNoDescriptors
+	}
+	s := e.snap.Load()
+	if s == nil {
+		return Decision{}, ErrNoConfig
+	}
+	p := e.plan(s, req)
+	err := e.answer(ctx, now, s, p)
+	if errors.Is(err, ErrStale) {
+		if e.refresh(ctx, now, s) == nil {
+			s = e.snap.Load()
+			p = e.plan(s, req)
+			err = e.answer(ctx, now, s, p)
+		}
+	}
+	if err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return Decision{}, fmt.Errorf("decide: %w", ctx.Err())
+		}
+		if !errors.Is(err, errOwing) {
+			e.local.fail(now)
+		}
+		e.degrade(now, p)
+	}
+	d := p.decision(req, e.cfg.ShadowMode)
+	d.UnknownDomain = !s.Set.HasDomain(req.Domain)
+	if err == nil && !p.retained {
+		e.plans.Put(p)
+	}
+	return d, nil
+}
+
+// answer asks the store for everything the plan needs. Nothing was charged when
+// it returns an error that is ErrStale; after another error the outcome of the
+// last call is unknown.
+func (e *Enforcer) answer(ctx context.Context, now time.Duration, s *snapshot, p *plan) error {
+	if err := e.enforced(ctx, now, s, p); err != nil {
+		return err
+	}
+	// Shadow rules are counted whatever the others said, and never change it. An
+	// error is not one of the request; it may have been charged, so it is not
+	// tried again.
+	if err := e.take(ctx, s, p, true); err != nil {
+		p.retained = true
+		return nil
+	}
+	e.observe(p, true, false)
+	return nil
+}
+
+// enforced answers the rules that can deny.
+func (e *Enforcer) enforced(ctx context.Context, now time.Duration, s *snapshot, p *plan) error {
+	if p.over() {
+		return nil // denied whatever the store would say
+	}
+	if e.local.owesAny(p) {
+		// Tokens that were admitted for this key while the store was away are not
+		// charged yet: the record still shows them.
+		return errOwing
+	}
+	if err := e.take(ctx, s, p, false); err != nil {
+		return err
+	}
+	e.observe(p, false, false)
+	if !p.over() || !e.await(ctx, now, p) {
+		return nil
+	}
+	p.waited = true
+	p.reopen()
+	err := e.take(ctx, s, p, false)
+	if err == nil {
+		e.observe(p, false, true)
+		e.waits.judged(now, p)
+	}
+	return err
+}
+
+// errOwing sends a request to the failure ladder although the store may be back.
+var errOwing = errors.New("local debt is not settled yet")
+
+// take asks the store for one class of counts, the shadow rules or the others.
+// It asks again without those that deny, as long as the request can do without
+// them; each answer leaves fewer, and only the last one charges anything.
+func (e *Enforcer) take(ctx context.Context, s *snapshot, p *plan, shadow bool) error {
+	for p.gather(shadow) {
+		res, err := e.cfg.Store.Take(ctx, Take{Incarnation: s.Incarnation, Config: s.Version, Asks: p.asks})
+		if err == nil && len(res.Verdicts) != len(p.asks) {
+			err = fmt.Errorf("%w: %d verdicts on %d asks", ErrStoreDown, len(res.Verdicts), len(p.asks))
+		}
+		if err != nil {
+			return err
+		}
+		e.local.up()
+		s.saw(res.Now)
+		p.record(res, e.connected(res.Now))
+		if res.Admitted || !shadow && p.over() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// connected reports whether the region's session was alive at t on the store's clock.
+func (e *Enforcer) connected(t quota.Micros) bool {
+	r := &e.view.Load().Region
+	return r.Session != 0 && t < r.Deadline
+}
+
+// observe reports what the store said. again says that the request was observed
+// before, as denied, while it waited for its lease.
+func (e *Enforcer) observe(p *plan, shadow, again bool) {
+	if e.cfg.Demand == nil {
+		return
+	}
+	urgent := false
+	for i := range p.counts {
+		c := &p.counts[i]
+		if c.rule.Shadow != shadow || c.early != "" {
+			continue
+		}
+		for j := range p.items[c.first : c.first+c.n] {
+			it := &p.items[c.first+j]
+			// A bucket that had enough while another one denied was neither spent
+			// from nor short of tokens.
+			if !it.asked || c.cost == 0 || again && !c.charged || !c.charged && it.v.Admitted {
+				continue
+			}
+			if e.cfg.Demand.Observe(it.observation(c.charged)) {
+				urgent = true
+			}
+		}
+	}
+	if urgent && e.cfg.Wake != nil {
+		e.cfg.Wake()
+	}
+}
+
+// refresh brings the snapshot up to date, once for all who find it stale.
+func (e *Enforcer) refresh(ctx context.Context, now time.Duration, stale *snapshot) error {
+	select {
+	case e.refreshing <- struct{}{}:
+		defer func() { <-e.refreshing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if e.snap.Load() != stale {
+		return nil
+	}
+	last := time.Duration(e.refreshed.Load())
+	if e.cfg.Refresh == nil || last != 0 && now-last < refreshPause {
+		return ErrStale
+	}
+	if err := e.cfg.Refresh(ctx); err != nil {
+		e.refreshed.Store(int64(now))
+		return fmt.Errorf("refresh region state: %w", err)
+	}
+	if e.snap.Load() == stale {
+		e.refreshed.Store(int64(now))
+		return ErrStale
+	}
+	return nil
+}

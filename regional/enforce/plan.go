@@ -1,0 +1,295 @@
+package enforce
+
+import (
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/demand"
+)
+
+// plan is one request on its way: what it asks for and what it was answered.
+type plan struct {
+	descriptors []planned // in the order of the request
+	counts      []count
+	items       []item
+	asks        []bucket.Ask      // of the take under way
+	index       []int             // the item of each ask
+	byKey       map[quota.Key]int // count by key of its first item, nil while there are few
+
+	// unlimitedQuota: an unlimited quota rule matched, so the quota rules are
+	// never all over.
+	unlimitedQuota bool
+	degraded       bool // the failure ladder answered
+	waited         bool
+	retained       bool // the store may still be reading the asks
+}
+
+// planned is one descriptor of the request.
+type planned struct {
+	rule     *rules.Rule
+	count    int // index in counts, -1 when nothing is counted
+	replaced bool
+}
+
+// count is one identity that the request counts, with the costs of all its
+// descriptors together. Its limits admit all or none.
+type count struct {
+	rule     *rules.Rule
+	quota    bool // a quota rule
+	cost     quota.Tokens
+	first, n int // its items
+	// early is the reason for which it is denied without asking the store:
+	// ZeroLimit or BurstExceeded, by the item earlyAt.
+	early   Reason
+	earlyAt int
+	over    bool
+	charged bool
+}
+
+// item is one limit of a count.
+type item struct {
+	limit     *rules.Limit
+	ask       bucket.Ask
+	asked     bool
+	over      bool
+	connected bool // the region had a session when it was asked
+	local     bool // answered by the failure ladder; v is then a local bucket's
+	v         bucket.Verdict
+}
+
+func (p *plan) reset() {
+	clear(p.descriptors)
+	clear(p.counts)
+	clear(p.items)
+	*p = plan{
+		descriptors: p.descriptors[:0], counts: p.counts[:0], items: p.items[:0],
+		asks: p.asks[:0], index: p.index[:0],
+	}
+}
+
+// plan matches a request and lays out what is to be asked.
+func (e *Enforcer) plan(s *snapshot, req Request) *plan {
+	p := e.plans.Get().(*plan)
+	p.reset()
+	replaces := false
+	for i := range req.Descriptors {
+		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
+		p.descriptors = append(p.descriptors, planned{rule: rule, count: -1})
+		replaces = replaces || rule != nil && len(rule.Replaces) > 0
+	}
+	if replaces {
+		p.replace()
+	}
+	for i := range p.descriptors {
+		d := &p.descriptors[i]
+		switch {
+		case d.rule == nil || d.replaced:
+		case d.rule.Unlimited:
+			p.unlimitedQuota = p.unlimitedQuota || (d.rule.QuotaMode || e.cfg.QuotaMode) && !d.rule.Shadow
+		case len(d.rule.Limits) > 0:
+			d.count = p.add(req.Domain, req.Descriptors[i], d.rule, cost(req, i))
+		}
+	}
+	for i := range p.counts {
+		p.counts[i].quota = p.counts[i].rule.QuotaMode || e.cfg.QuotaMode
+		p.finish(&p.counts[i], s)
+	}
+	return p
+}
+
+// replace takes out the rules that another rule of the request replaces.
+func (p *plan) replace() {
+	names := make(map[string]bool)
+	for _, d := range p.descriptors {
+		if d.rule != nil {
+			for _, name := range d.rule.Replaces {
+				names[name] = true
+			}
+		}
+	}
+	for i := range p.descriptors {
+		d := &p.descriptors[i]
+		d.replaced = d.rule != nil && d.rule.Name != "" && names[d.rule.Name]
+	}
+}
+
+// cost returns what descriptor i asks for. Absurd hits saturate: they are more
+// than any limit has.
+func cost(req Request, i int) quota.Tokens {
+	if h := req.Descriptors[i].Hits; h != nil {
+		return quota.Whole(*h)
+	}
+	return quota.Whole(uint64(max(1, req.Hits)))
+}
+
+// linear is up to how many counts are searched one by one for the same key; a
+// hostile request may have thousands.
+const linear = 16
+
+// add adds the cost of a descriptor to the count of its identity.
+func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tokens) int {
+	key := rule.Key(domain, d.Entries, 0)
+	if i := p.find(rule, key); i >= 0 {
+		c := &p.counts[i]
+		c.cost = min(c.cost+cost, quota.MaxTokens)
+		return i
+	}
+	c := count{rule: rule, cost: cost, first: len(p.items), n: len(rule.Limits)}
+	for i := range rule.Limits {
+		if i > 0 {
+			key = rule.Key(domain, d.Entries, i)
+		}
+		p.items = append(p.items, item{limit: &rule.Limits[i], ask: bucket.Ask{Key: key}})
+	}
+	p.counts = append(p.counts, c)
+	if p.byKey != nil {
+		p.byKey[p.items[c.first].ask.Key] = len(p.counts) - 1
+	}
+	return len(p.counts) - 1
+}
+
+// find returns the count that has the key, -1 for none.
+func (p *plan) find(rule *rules.Rule, key quota.Key) int {
+	if len(p.counts) > linear {
+		if p.byKey == nil {
+			p.byKey = make(map[quota.Key]int)
+			for i := range p.counts {
+				p.byKey[p.items[p.counts[i].first].ask.Key] = i
+			}
+		}
+		if i, ok := p.byKey[key]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range p.counts {
+		if c := &p.counts[i]; c.rule == rule && p.items[c.first].ask.Key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// finish settles what can be said of a count without the store, and what to ask.
+func (p *plan) finish(c *count, s *snapshot) {
+	now := s.now()
+	for i := range c.n {
+		it := &p.items[c.first+i]
+		switch {
+		case it.limit.Burst <= 0:
+			c.early, c.earlyAt, c.over = ZeroLimit, i, true
+		case c.cost > it.limit.Burst && c.early == "":
+			c.early, c.earlyAt, c.over = BurstExceeded, i, true
+		}
+		it.ask.Cost = c.cost
+		it.ask.Mode = mode(it.limit.OnDisconnect)
+		it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
+	}
+}
+
+func mode(o rules.OnDisconnect) bucket.Mode {
+	switch o {
+	case rules.OnDisconnectHold:
+		return bucket.ModeHold
+	case rules.OnDisconnectDeny:
+		return bucket.ModeDeny
+	case rules.OnDisconnectAllow:
+		return bucket.ModeAllow
+	}
+	return bucket.ModeStanding
+}
+
+// over reports whether the request is denied by what is known so far: a rule
+// that is no quota rule is over, or there are quota rules and all are over.
+// Source: envoyproxy/ratelimit, quota_mode.
+func (p *plan) over() bool {
+	quotas, quotasOver := 0, 0
+	for i := range p.counts {
+		c := &p.counts[i]
+		switch {
+		case c.rule.Shadow:
+		case c.quota:
+			quotas++
+			if c.over {
+				quotasOver++
+			}
+		case c.over:
+			return true
+		}
+	}
+	return quotas > 0 && quotas == quotasOver && !p.unlimitedQuota
+}
+
+// gather makes the asks of the counts of one class that are still to be
+// answered. It reports whether there are any.
+func (p *plan) gather(shadow bool) bool {
+	p.asks, p.index = p.asks[:0], p.index[:0]
+	for i := range p.counts {
+		c := &p.counts[i]
+		if c.rule.Shadow != shadow || c.over || c.charged {
+			continue
+		}
+		for j := c.first; j < c.first+c.n; j++ {
+			p.asks = append(p.asks, p.items[j].ask)
+			p.index = append(p.index, j)
+		}
+	}
+	return len(p.asks) > 0
+}
+
+// record stores the answer to the asks.
+func (p *plan) record(res TakeResult, connected bool) {
+	for a, j := range p.index {
+		it := &p.items[j]
+		it.asked, it.v, it.connected = true, res.Verdicts[a], connected
+		it.over = !it.v.Admitted
+	}
+	denied := p.judge(p.index, res.Admitted)
+	if !res.Admitted && !denied {
+		// A store that denies must say which bucket did. It did not: deny all.
+		for _, j := range p.index {
+			p.items[j].over = true
+		}
+		p.judge(p.index, false)
+	}
+}
+
+// judge marks the counts of the items in index as charged or over, and reports
+// whether any is over.
+func (p *plan) judge(index []int, charged bool) (denied bool) {
+	for i := range p.counts {
+		c := &p.counts[i]
+		if len(index) == 0 || c.first != index[0] {
+			continue
+		}
+		for _, it := range p.items[c.first : c.first+c.n] {
+			c.over = c.over || it.over
+		}
+		c.charged = charged
+		denied = denied || c.over
+		index = index[c.n:]
+	}
+	return denied
+}
+
+// reopen makes the plan ask again for what was denied by the store.
+func (p *plan) reopen() {
+	for i := range p.counts {
+		c := &p.counts[i]
+		if c.early != "" || c.rule.Shadow {
+			continue
+		}
+		c.over = false
+		for j := c.first; j < c.first+c.n; j++ {
+			p.items[j].over = false
+		}
+	}
+}
+
+// observation is what the store said to an item.
+func (it *item) observation(charged bool) demand.Observation {
+	return demand.Observation{
+		Key: it.ask.Key, Cost: it.ask.Cost, Admitted: charged,
+		Level: it.v.Level, Burst: it.v.Capacity.Burst, Epoch: it.v.Epoch,
+	}
+}
