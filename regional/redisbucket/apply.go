@@ -1,0 +1,157 @@
+package redisbucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+)
+
+// Apply applies assignments in one flush and returns the answers of those that
+// are applied, now or before. The error joins what kept the others from it:
+// enforce.ErrStale, bucket.ErrOldSession, bucket.ErrExpired, bucket.ErrStaleEpoch
+// or enforce.ErrStoreDown. Applying an assignment again is the same as once.
+func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.ApplyAsk) ([]quota.Applied, error) {
+	if len(asks) == 0 {
+		return nil, nil
+	}
+	cmds := make([]redis.Cmder, len(asks))
+	for i := range asks {
+		args, err := s.applyWords(incarnation, &asks[i])
+		if err != nil {
+			return nil, err
+		}
+		cmds[i] = newInts(ctx, args)
+	}
+	down := s.guard(ctx, "apply", func() (struct{}, error) { return struct{}{}, s.flush(ctx, cmds) })
+
+	applied := make([]quota.Applied, 0, len(asks))
+	var problems []error
+	for i := range asks {
+		a := &asks[i].Assignment
+		reply, err := cmds[i].(ints).Result()
+		switch {
+		case err != nil:
+			if down == nil {
+				problems = append(problems, fmt.Errorf("apply assignment %d of %q: %w: %w", a.Epoch, a.Key, enforce.ErrStoreDown, err))
+			}
+		case len(reply) != 2:
+			// Never sent: the breaker is open.
+		case reply[0] != 1:
+			problems = append(problems, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, refusal(reply[0])))
+		default:
+			applied = append(applied, quota.Applied{Key: a.Key, Session: a.Session, Epoch: a.Epoch, Surrendered: quota.Tokens(reply[1])})
+		}
+	}
+	return applied, errors.Join(append(problems, down)...)
+}
+
+// flush sends cmds in one pipeline, and those again that met a server without
+// the script.
+func (s *Store) flush(ctx context.Context, cmds []redis.Cmder) error {
+	send := func(cmds []redis.Cmder) error {
+		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error { return p.BatchProcess(ctx, cmds...) })
+		return err
+	}
+	err := send(cmds)
+	if !noScript(err) {
+		return err
+	}
+	if err := s.client.ScriptLoad(ctx, s.scripts.apply.source).Err(); err != nil {
+		return fmt.Errorf("load script: %w", err)
+	}
+	var again []redis.Cmder
+	for i, cmd := range cmds {
+		if noScript(cmd.Err()) {
+			cmds[i] = newInts(ctx, cmd.Args())
+			again = append(again, cmds[i])
+		}
+	}
+	return send(again)
+}
+
+func refusal(code int64) error {
+	switch code {
+	case 0:
+		return fmt.Errorf("%w: %w", enforce.ErrStale, bucket.ErrIncarnation)
+	case -1:
+		return bucket.ErrOldSession
+	case -2:
+		return bucket.ErrExpired
+	case -3:
+		return bucket.ErrStaleEpoch
+	}
+	return fmt.Errorf("unknown answer %d: %w", code, enforce.ErrStoreDown)
+}
+
+func (s *Store) applyWords(incarnation string, ask *bucket.ApplyAsk) ([]any, error) {
+	a, st := &ask.Assignment, &ask.Standing
+	if err := errors.Join(bucket.Valid(a.Lease), bucket.ValidAmount(a.Credit), st.Valid()); err != nil {
+		return nil, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, err)
+	}
+	release := 0
+	if a.Release {
+		release = 1
+	}
+	return evalsha(&s.scripts.apply, []string{s.stateKey, s.bucketKey(a.Key)}, []any{
+		incarnation, uint64(a.Session), uint64(a.Epoch),
+		int64(a.Lease.Rate.Tokens), int64(a.Lease.Rate.Per), int64(a.Lease.Burst), int64(a.Credit), release,
+		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since),
+	}), nil
+}
+
+// Read returns the record of key as it is stored, without refilling it; ok is
+// false when there is none.
+func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok bool, err error) {
+	var fields []any
+	err = s.guard(ctx, "read", func() (struct{}, error) {
+		var err error
+		fields, err = s.client.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease").Result()
+		return struct{}{}, err
+	})
+	if err != nil {
+		return rec, false, err
+	}
+	if len(fields) != 4 || fields[0] == nil {
+		return rec, false, nil
+	}
+	text := func(i int) string { t, _ := fields[i].(string); return t }
+	level, err1 := strconv.ParseInt(text(0), 10, 64)
+	at, err2 := strconv.ParseInt(text(1), 10, 64)
+	rec = bucket.Record{Level: quota.Tokens(level), At: quota.Micros(at), Incarnation: text(2)}
+	err = errors.Join(err1, err2)
+	if lease := text(3); lease != "" {
+		err = errors.Join(err, parseLease(lease, &rec))
+	}
+	if err != nil {
+		return rec, false, fmt.Errorf("read bucket %q: %w", key, err)
+	}
+	return rec, true, nil
+}
+
+// parseLease reads the lease field of a record, as apply.lua writes it.
+func parseLease(text string, rec *bucket.Record) error {
+	words := strings.Fields(text)
+	if len(words) != 7 {
+		return fmt.Errorf("lease field %q has %d words instead of 7", text, len(words))
+	}
+	var n [7]int64
+	for i, w := range words {
+		v, err := strconv.ParseInt(w, 10, 64)
+		if err != nil {
+			return fmt.Errorf("lease field %q: %w", text, err)
+		}
+		n[i] = v
+	}
+	rec.Session, rec.Epoch = quota.SessionID(n[0]), quota.Epoch(n[1])
+	rec.Lease = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[2]), Per: quota.Micros(n[3])}, Burst: quota.Tokens(n[4])}
+	rec.Surrendered, rec.Released = quota.Tokens(n[5]), n[6] == 1
+	return nil
+}

@@ -1,0 +1,160 @@
+package redisbucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/quorate/quorate/regional/enforce"
+)
+
+// Config is where the region's Redis is and how long to wait for it. Zero values
+// stand for the defaults.
+type Config struct {
+	// URL is redis://, rediss:// or unix://, as go-redis reads it.
+	URL string
+	// Prefix begins every key. Default "quorate:".
+	Prefix string
+	// DialTimeout bounds a connection attempt. Default 500 ms.
+	DialTimeout time.Duration
+	// Timeout bounds each read and each write, and the wait for a pooled
+	// connection. Default 100 ms. A shorter deadline of the context wins.
+	Timeout time.Duration
+	// PoolSize is the number of connections. Default 10 per CPU.
+	PoolSize int
+	// CheckEvery is how often State asks the server who it is, beside every new
+	// connection. Default 1 s.
+	CheckEvery time.Duration
+	// Probe is how long after the breaker opened the next call is let through.
+	// Default 500 ms.
+	Probe time.Duration
+	// ServerID stands for the run_id and replication id of a server that has
+	// none: the embedded one. Leave it empty for a real Redis.
+	ServerID string
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Validate returns all problems of c.
+func (c Config) Validate() error {
+	var problems []error
+	if c.URL == "" {
+		problems = append(problems, errors.New("redis URL is empty: give redis://host:port/db"))
+	} else if _, err := redis.ParseURL(c.URL); err != nil {
+		problems = append(problems, fmt.Errorf("redis URL: %w", err))
+	}
+	if strings.ContainsAny(c.Prefix, "{}") {
+		problems = append(problems, fmt.Errorf("redis key prefix %q: braces would decide the cluster slot of every key", c.Prefix))
+	}
+	for name, d := range map[string]time.Duration{"dial timeout": c.DialTimeout, "timeout": c.Timeout, "check interval": c.CheckEvery, "probe interval": c.Probe} {
+		if d < 0 {
+			problems = append(problems, fmt.Errorf("redis %s %v is negative", name, d))
+		}
+	}
+	if c.PoolSize < 0 {
+		problems = append(problems, fmt.Errorf("redis pool size %d is negative", c.PoolSize))
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	or(&c.DialTimeout, 500*time.Millisecond)
+	or(&c.Timeout, 100*time.Millisecond)
+	or(&c.CheckEvery, time.Second)
+	or(&c.Probe, 500*time.Millisecond)
+	if c.Prefix == "" {
+		c.Prefix = "quorate:"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Store is a region's store on Redis. It is safe for concurrent use.
+type Store struct {
+	cfg     Config
+	log     *slog.Logger
+	client  *redis.Client
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	scripts scripts
+	metrics metrics
+	calls   sync.Pool // *call
+
+	stateKey, configKey, prevKey, bucketHead string
+
+	checked atomic.Int64 // when State last checked the server's identity, in nanoseconds since start
+	start   time.Time
+
+	mu     sync.Mutex
+	lineup lineup
+	warned bool // about the eviction policy
+}
+
+var _ enforce.Store = (*Store)(nil)
+
+// New returns a store. It does not wait for the server: a region's agent starts
+// without its Redis and serves from it once it is there.
+func New(cfg Config) (*Store, error) { return open(cfg, func(source string) string { return source }) }
+
+// open is New with an edit of the scripts' sources.
+func open(cfg Config, edit func(source string) string) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open regional store: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	opt, err := redis.ParseURL(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("open regional store: %w", err)
+	}
+	if cfg.ServerID != "" {
+		inner := edit
+		// The embedded interpreter reads no shebang.
+		edit = func(source string) string { return inner(stripShebang(source)) }
+	}
+	s := &Store{
+		cfg: cfg, log: cfg.Logger, scripts: build(edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
+		stateKey: cfg.Prefix + "state", configKey: cfg.Prefix + "config", prevKey: cfg.Prefix + "config:prev",
+		bucketHead: cfg.Prefix + "b:{",
+	}
+	s.calls.New = func() any { return new(call) }
+	s.breaker = s.newBreaker()
+
+	// RESP2 without identity: a connection costs no round trip beside our own.
+	opt.Protocol = 2
+	opt.DisableIdentity = true
+	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	opt.MaxRetries = -1
+	opt.DialerRetries = 1
+	opt.DialTimeout = cfg.DialTimeout
+	opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = cfg.Timeout, cfg.Timeout, cfg.Timeout
+	opt.ContextTimeoutEnabled = true
+	opt.PoolSize = cfg.PoolSize
+	opt.OnConnect = func(ctx context.Context, cn *redis.Conn) error { return s.identify(ctx, cn, true) }
+	s.client = redis.NewClient(opt)
+	return s, nil
+}
+
+// Close closes all connections.
+func (s *Store) Close() error {
+	if err := s.client.Close(); err != nil {
+		return fmt.Errorf("close regional store: %w", err)
+	}
+	return nil
+}

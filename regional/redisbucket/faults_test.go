@@ -1,0 +1,229 @@
+package redisbucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/redisbucket/redistest"
+)
+
+// calls returns how often the server has executed a command.
+func calls(tb testing.TB, r *redistest.Server, command string) string {
+	tb.Helper()
+	info, err := r.Do("INFO", "commandstats")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+			n, _, _ := strings.Cut(rest, ",")
+			return n
+		}
+	}
+	return "0"
+}
+
+// A reply that never comes leaves the outcome unknown: the script has run once,
+// and nobody sends it again.
+func TestALostReplyMeansExactlyOneExecution(t *testing.T) {
+	lease := per(1, 86400*quota.Second, 100)
+	for _, tc := range []struct {
+		name string
+		do   func(s *Store, st bucket.State) error
+		want quota.Tokens
+	}{
+		{"take", func(s *Store, st bucket.State) error {
+			_, err := s.Take(context.Background(), of(st, ask("k", 1, full(lease))))
+			return err
+		}, quota.Whole(99)},
+		{"charge", func(s *Store, _ bucket.State) error {
+			return s.Charge(context.Background(), []bucket.Charge{{Key: "k", Tokens: quota.Whole(1), Standing: full(lease)}})
+		}, quota.Whole(99)},
+		{"apply in a pipeline", func(s *Store, st bucket.State) error {
+			a := quota.Assignment{Key: "k", Session: 5, Epoch: 1, Lease: per(1, 86400*quota.Second, 200), Credit: quota.Whole(10)}
+			_, err := s.Apply(context.Background(), st.Incarnation, []bucket.ApplyAsk{{Assignment: a, Standing: full(lease)}})
+			return err
+		}, quota.Whole(110)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := redistest.Run(t)
+			p := newProxy(t, r.Addr())
+			s := openAt(t, p.url(), nil)
+			st := connected(t, s)
+			before := calls(t, r, "evalsha")
+			p.swallow.Store(true)
+			if err := tc.do(s, st); !errors.Is(err, enforce.ErrStoreDown) {
+				t.Fatalf("want %v, have %v", enforce.ErrStoreDown, err)
+			}
+			p.swallow.Store(false)
+			var a, b int
+			_, _ = fmt.Sscan(before, &a)
+			_, _ = fmt.Sscan(calls(t, r, "evalsha"), &b)
+			if b != a+1 {
+				t.Errorf("scripts executed: want 1, have %d", b-a)
+			}
+			rec, ok, err := s.Read(context.Background(), "k")
+			if err != nil || !ok || rec.Level != tc.want {
+				t.Errorf("level: want %v, have %v %v %v", tc.want, rec.Level, ok, err)
+			}
+		})
+	}
+}
+
+func TestK51ScriptFlushMidRun(t *testing.T) {
+	r := redistest.Run(t)
+	s := openAt(t, r.URL(), nil)
+	st := connected(t, s)
+	share := full(per(1, 86400*quota.Second, 100))
+	for i := range 50 {
+		if i%10 == 5 {
+			if _, err := r.Do("SCRIPT", "FLUSH"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if res := take(t, s, of(st, ask("k", 1, share))); !res.Admitted || res.Verdicts[0].Level != quota.Whole(uint64(99-i)) {
+			t.Fatalf("take %d: have %+v", i, res)
+		}
+	}
+	if _, err := r.Do("SCRIPT", "FLUSH"); err != nil {
+		t.Fatal(err)
+	}
+	var asks []bucket.ApplyAsk
+	for i := range 20 {
+		key := quota.Key(fmt.Sprintf("p%d", i))
+		asks = append(asks, bucket.ApplyAsk{Assignment: quota.Assignment{Key: key, Session: 5, Epoch: 1, Lease: share.Capacity}, Standing: share})
+	}
+	applied, err := s.Apply(context.Background(), st.Incarnation, asks)
+	if err != nil || len(applied) != len(asks) {
+		t.Errorf("a pipeline after a flush: want %d applied, have %d, %v", len(asks), len(applied), err)
+	}
+	if _, err := r.Do("SCRIPT", "FLUSH"); err != nil {
+		t.Fatal(err)
+	}
+	state(t, s)
+}
+
+func TestK55TheDeadlineOfTheContextWins(t *testing.T) {
+	p := newProxy(t, shared.Addr())
+	s := openAt(t, p.url(), nil)
+	st := state(t, s)
+	p.delay.Store(int64(200 * time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := s.Take(ctx, of(st, ask("k", 1, full(per(1, quota.Second, 1)))))
+	took := time.Since(began)
+	if !errors.Is(err, enforce.ErrStoreDown) || took > 120*time.Millisecond {
+		t.Errorf("want %v at about 25 ms, have %v after %v", enforce.ErrStoreDown, err, took)
+	}
+}
+
+func TestAPausedServerFailsFastAndRecovers(t *testing.T) {
+	r := redistest.Run(t)
+	s := openAt(t, r.URL(), func(c *Config) { c.Timeout, c.DialTimeout = 0, 0 }) // the defaults
+	st := state(t, s)
+	t1 := of(st, ask("k", 1, full(per(1000, quota.Second, 1000))))
+	take(t, s, t1)
+	if err := r.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range tripAfter {
+		wg.Go(func() { _, _ = s.Take(context.Background(), t1) })
+	}
+	wg.Wait()
+	began := time.Now()
+	for range 100 {
+		if _, err := s.Take(context.Background(), t1); !errors.Is(err, enforce.ErrStoreDown) {
+			t.Fatalf("want %v, have %v", enforce.ErrStoreDown, err)
+		}
+	}
+	// A hundred waits of 100 ms would be ten seconds; a probe or two may wait.
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("100 calls to a paused server took %v", took)
+	}
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	eventually(t, 5*time.Second, "an answer after the server is back", func() bool {
+		_, err := s.Take(context.Background(), t1)
+		return err == nil
+	})
+	t.Logf("recovered after %v", time.Since(began))
+}
+
+func TestK60StartsBeforeItsRedis(t *testing.T) {
+	r := redistest.Run(t)
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, r.URL(), nil)
+	if _, err := s.State(context.Background()); !errors.Is(err, enforce.ErrStoreDown) {
+		t.Fatalf("want %v, have %v", enforce.ErrStoreDown, err)
+	}
+	if err := r.Restart(false); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "a state once the server is there", func() bool {
+		st, err := s.State(context.Background())
+		return err == nil && st.Incarnation != ""
+	})
+}
+
+func TestOutOfMemoryRefusesBeforeItRuns(t *testing.T) {
+	r := redistest.Run(t)
+	s := openAt(t, r.URL(), nil)
+	st := connected(t, s)
+	share := full(per(1, 86400*quota.Second, 10))
+	take(t, s, of(st, ask("k", 1, share), ask("l", 1, share)))
+	if _, err := r.Do("CONFIG", "SET", "maxmemory", "1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Take(context.Background(), of(st, ask("k", 1, share), ask("l", 1, share)))
+	if !errors.Is(err, enforce.ErrStoreDown) || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("want an OOM refusal, have %v", err)
+	}
+	if _, err := r.Do("CONFIG", "SET", "maxmemory", "0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []quota.Key{"k", "l"} {
+		if rec, _, err := s.Read(context.Background(), key); err != nil || rec.Level != quota.Whole(9) {
+			t.Errorf("%s: want 9 left, have %v %v", key, rec.Level, err)
+		}
+	}
+}
+
+func TestK54ADemotedServerIsRefusedUntilItIsPrimaryAgain(t *testing.T) {
+	a, b := redistest.Run(t), redistest.Run(t)
+	s := openAt(t, a.URL(), nil)
+	st := state(t, s)
+	t1 := of(st, ask("k", 1, full(per(1000, quota.Second, 1000))))
+	take(t, s, t1)
+	if err := a.ReplicaOf(b); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.Take(context.Background(), t1); !errors.Is(err, enforce.ErrStoreDown) {
+			t.Fatalf("on a replica: want %v, have %v", enforce.ErrStoreDown, err)
+		}
+	}
+	if err := a.ReplicaOf(nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 2*time.Second, "a new incarnation on the promoted server", func() bool {
+		now, err := s.State(context.Background())
+		return err == nil && now.Incarnation != st.Incarnation
+	})
+	if s.Replaced() != st.Incarnation {
+		t.Errorf("replaced: want %s, have %s", st.Incarnation, s.Replaced())
+	}
+}

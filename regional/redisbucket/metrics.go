@@ -1,0 +1,56 @@
+package redisbucket
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what an operator needs to see of the store: is it fast, does it
+// fail and how, did it lose its data.
+type metrics struct {
+	seconds      *prometheus.HistogramVec
+	errors       *prometheus.CounterVec
+	open         prometheus.Gauge
+	incarnations prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "quorate_store_call_seconds",
+			Help:    "Time of the regional store's answers, by operation; failures are not in it.",
+			Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2},
+		}, []string{"op"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "quorate_store_call_errors_total",
+			Help: "Calls to the regional store without an answer, by operation and reason. Their outcome counts as spent.",
+		}, []string{"op", "reason"}),
+		open: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "quorate_store_breaker_open",
+			Help: "1 while calls to the regional store fail fast because it did not answer.",
+		}),
+		incarnations: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "quorate_store_incarnations_total",
+			Help: "New incarnations of the regional store seen by this agent: each one voids all leases of the region.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.seconds, m.errors, m.open, m.incarnations)
+	}
+	return m
+}
+
+func (m *metrics) took(op string, d time.Duration) {
+	m.seconds.WithLabelValues(op).Observe(d.Seconds())
+}
+
+func (m *metrics) failed(op, reason string) { m.errors.WithLabelValues(op, reason).Inc() }
+
+func (m *metrics) breaker(closed bool) {
+	if closed {
+		m.open.Set(0)
+	} else {
+		m.open.Set(1)
+	}
+}

@@ -1,0 +1,327 @@
+package redisbucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+)
+
+// amounts draws small, round, ordinary and extreme numbers of micro-tokens or
+// microseconds, at most limit.
+func amounts(limit int64) *rapid.Generator[int64] {
+	return rapid.Custom(func(t *rapid.T) int64 {
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		case 0:
+			return rapid.Int64Range(0, min(10, limit)).Draw(t, "small")
+		case 1:
+			return min(limit, 1_000_000*rapid.Int64Range(0, 1000).Draw(t, "whole"))
+		case 2:
+			return limit - rapid.Int64Range(0, min(10, limit)).Draw(t, "large")
+		case 3:
+			return min(limit, int64(1)<<rapid.IntRange(0, 52).Draw(t, "power")+rapid.Int64Range(0, 1).Draw(t, "more"))
+		}
+		return rapid.Int64Range(0, limit).Draw(t, "any")
+	})
+}
+
+// TestRefillEqualsQuotaRefill compares the scripts' division with quota's, on
+// many numbers in one call.
+func TestRefillEqualsQuotaRefill(t *testing.T) {
+	ctx := context.Background()
+	s := openAt(t, shared.URL(), nil)
+	body := preludeSource + bucketSource + `
+local out = {}
+for i = 1, #ARGV, 5 do
+  local level, unspent = refill(tonumber(ARGV[i]), tonumber(ARGV[i+1]), tonumber(ARGV[i+2]), tonumber(ARGV[i+3]), tonumber(ARGV[i+4]))
+  out[#out+1], out[#out+2] = level, unspent
+end
+return out`
+	largest := int64(quota.MaxTokens)
+	rapid.Check(t, func(t *rapid.T) {
+		var args []any
+		for range 100 {
+			level := amounts(largest).Draw(t, "level")
+			if rapid.IntRange(0, 3).Draw(t, "debt") == 0 {
+				level = -level
+			}
+			rate, per := amounts(largest).Draw(t, "rate"), amounts(int64(bucket.MaxPeriod)).Draw(t, "per")
+			elapsed := amounts(largest).Draw(t, "elapsed")
+			// Near the edges: a gain just at, above or below a whole quotient and the burst.
+			if rapid.Bool().Draw(t, "edge") && rate > 0 {
+				want := amounts(largest).Draw(t, "gain")
+				if wait, ok := (quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(rate), Per: quota.Micros(per)}, Burst: quota.MaxTokens}).TimeTo(0, quota.Tokens(want)); ok {
+					elapsed = min(largest, max(0, int64(wait)+rapid.Int64Range(-2, 2).Draw(t, "off")))
+				}
+			}
+			args = append(args, level, elapsed, rate, per, amounts(largest).Draw(t, "burst"))
+		}
+		cmd := newInts(ctx, append([]any{"eval", body, 0}, args...))
+		if err := s.client.Process(ctx, cmd); err != nil {
+			t.Fatal(err)
+		}
+		for i, have := 0, cmd.Val(); i < len(args); i, have = i+5, have[2:] {
+			n := func(j int) int64 { return args[i+j].(int64) }
+			c := quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n(2)), Per: quota.Micros(n(3))}, Burst: quota.Tokens(n(4))}
+			level, unspent := c.Refill(quota.Tokens(n(0)), quota.Micros(n(1)))
+			if int64(level) != have[0] || int64(unspent) != have[1] {
+				t.Fatalf("refill %v: want %d, %d, have %d, %d", args[i:i+5], level, unspent, have[0], have[1])
+			}
+		}
+	})
+}
+
+// twins is a real store and the reference, given the same steps.
+type twins struct {
+	t    *rapid.T
+	ctx  context.Context
+	real *Store
+	ref  *bucket.Store
+	now  quota.Micros
+	inc  string
+	past []string // incarnations, the current one last
+	life int
+}
+
+// TestScriptsEqualReference runs random histories through Redis and through
+// bucket.Store: every answer and every stored record must be the same.
+func TestScriptsEqualReference(t *testing.T) {
+	ctx := context.Background()
+	if _, err := shared.Do("HSET", "test:clock", "s", "0", "us", "0"); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{URL: shared.URL(), ServerID: "life", Timeout: patient, DialTimeout: patient}
+	real, err := open(cfg, withTestClock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = real.Close() })
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := newPrefix()
+		real.stateKey, real.configKey, real.prevKey = prefix+"state", prefix+"config", prefix+"config:prev"
+		real.bucketHead = prefix + "b:{"
+		real.lineup = lineup{}
+		w := &twins{t: t, ctx: ctx, real: real, ref: bucket.NewStore(), now: 1 << 40}
+		w.tick(0)
+		w.incarnate()
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			w.step()
+			w.compare()
+		}
+	})
+}
+
+func (w *twins) tick(by quota.Micros) {
+	w.now = min(max(w.now+by, 0), bucket.Forever)
+	us := int64(w.now)
+	if err := w.real.client.HSet(w.ctx, "test:clock", "s", us/1_000_000, "us", us%1_000_000).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *twins) incarnate() {
+	w.life++
+	w.real.cfg.ServerID = fmt.Sprintf("life-%d", w.life)
+	if err := w.real.check(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	w.inc = w.real.lineup.current
+	w.past = append(w.past, w.inc)
+	w.ref.Incarnate(w.now, w.inc)
+}
+
+func (w *twins) key() quota.Key {
+	return rapid.SampledFrom([]quota.Key{"a", "b", "c}{"}).Draw(w.t, "key")
+}
+
+func (w *twins) tokens(name string) quota.Tokens {
+	return quota.Tokens(amounts(int64(quota.MaxTokens)).Draw(w.t, name))
+}
+
+func (w *twins) capacity() quota.Capacity {
+	return quota.Capacity{
+		Rate:  quota.Rate{Tokens: w.tokens("rate"), Per: quota.Micros(amounts(int64(bucket.MaxPeriod)).Draw(w.t, "per"))},
+		Burst: w.tokens("burst"),
+	}
+}
+
+func (w *twins) standing() bucket.Standing {
+	return bucket.Standing{
+		Capacity: w.capacity(), Base: w.tokens("base"),
+		Since: max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "since"))),
+	}
+}
+
+// cost draws what the bucket may or may not have.
+func (w *twins) cost(key quota.Key, burst quota.Tokens) quota.Tokens {
+	rec, _ := w.ref.Read(key)
+	switch rapid.IntRange(0, 3).Draw(w.t, "cost kind") {
+	case 0:
+		return 0
+	case 1:
+		return max(0, rec.Level)
+	case 2:
+		return burst / 3
+	}
+	return w.tokens("cost")
+}
+
+func (w *twins) incarnation() string { // mostly the current one
+	if rapid.IntRange(0, 9).Draw(w.t, "other incarnation") == 0 {
+		return "other"
+	}
+	return w.inc
+}
+
+// session draws one around the current one.
+func (w *twins) session() quota.SessionID {
+	st := w.ref.State(w.now)
+	if rapid.IntRange(0, 2).Draw(w.t, "session kind") > 0 {
+		return st.Session
+	}
+	return quota.SessionID(max(0, int64(max(st.Session, st.MinSession))+rapid.Int64Range(-2, 2).Draw(w.t, "session")))
+}
+
+func (w *twins) step() {
+	w.tick(quota.Micros(rapid.SampledFrom([]int64{0, 0, 1, 17, 1000, 1e6, 1e7, 3e9, 4e14, -1, -1e6, -1e10}).Draw(w.t, "time")))
+	// Read the state of both: it advances both high-water marks.
+	w.same("state", w.ref.State(w.now), state(w.t, w.real), nil, nil)
+	switch rapid.IntRange(0, 15).Draw(w.t, "op") {
+	case 0, 1, 2, 3, 4, 5:
+		w.take()
+	case 6, 7, 8, 9:
+		w.apply()
+	case 10:
+		key, tokens, st := w.key(), w.tokens("tokens"), w.standing()
+		charges := []bucket.Charge{{Key: key, Tokens: tokens, Standing: st}, {Key: w.key(), Tokens: 1, Standing: w.standing()}}
+		w.ref.Charge(w.now, charges)
+		w.same("charge", nil, nil, nil, w.real.Charge(w.ctx, charges))
+	case 11, 12:
+		session, deadline := w.session(), w.now+quota.Micros(rapid.Int64Range(-1e6, 1e10).Draw(w.t, "deadline"))
+		if w.ref.State(w.now).Session == 0 {
+			session = w.ref.State(w.now).MinSession + 1
+		}
+		deadline, inc := max(0, deadline), w.incarnation()
+		w.same("renew", nil, nil, w.ref.Renew(w.now, inc, session, deadline), w.real.Renew(w.ctx, inc, session, deadline))
+	case 13:
+		session := w.session()
+		w.ref.Drop(session)
+		w.same("drop", nil, nil, nil, w.real.Drop(w.ctx, session))
+	case 14:
+		w.adopt()
+	case 15:
+		if rapid.Bool().Draw(w.t, "incarnate") {
+			w.incarnate()
+		} else {
+			w.sweep()
+		}
+	}
+}
+
+func (w *twins) take() {
+	st := w.ref.State(w.now)
+	t := enforce.Take{Incarnation: w.incarnation(), Config: st.Config}
+	if rapid.IntRange(0, 9).Draw(w.t, "other config") == 0 {
+		t.Config++
+	}
+	for range rapid.IntRange(1, 3).Draw(w.t, "asks") {
+		a := bucket.Ask{Key: w.key(), Standing: w.standing(), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode"))}
+		a.Cost = w.cost(a.Key, a.Standing.Burst)
+		t.Asks = append(t.Asks, a)
+	}
+	have, err := w.real.Take(w.ctx, t)
+	if !w.ref.Current(t.Incarnation, t.Config) {
+		if !errors.Is(err, enforce.ErrStale) {
+			w.t.Fatalf("take: want stale, have %v", err)
+		}
+		return
+	}
+	want := enforce.TakeResult{Now: st.Now}
+	want.Admitted, want.Verdicts = w.ref.Take(w.now, t.Asks)
+	w.same("take", want, have, nil, err)
+}
+
+func (w *twins) apply() {
+	key, inc := w.key(), w.incarnation()
+	rec, _ := w.ref.Read(key)
+	a := quota.Assignment{
+		Key: key, Session: w.session(), Lease: w.capacity(), Credit: w.tokens("credit"),
+		Epoch:   quota.Epoch(max(0, int64(rec.Epoch)+rapid.Int64Range(-1, 2).Draw(w.t, "epoch"))),
+		Release: rapid.IntRange(0, 4).Draw(w.t, "release") == 0,
+	}
+	st := w.standing()
+	want, wantErr := w.ref.Apply(w.now, inc, a, st)
+	have, err := w.real.Apply(w.ctx, inc, []bucket.ApplyAsk{{Assignment: a, Standing: st}})
+	if wantErr != nil {
+		w.same("apply", nil, nil, wantErr, err)
+		return
+	}
+	w.same("apply", []quota.Applied{want}, have, nil, err)
+}
+
+func (w *twins) adopt() {
+	version := uint64(max(0, int64(w.ref.State(w.now).Config)+rapid.Int64Range(-1, 2).Draw(w.t, "version")))
+	blob, inc := []byte(strconv.FormatUint(version, 10)), w.incarnation()
+	w.same("adopt", nil, nil, w.ref.Adopt(w.now, inc, version, blob), w.real.Adopt(w.ctx, inc, version, blob))
+	cur, prev := w.ref.Config()
+	haveCur, havePrev, err := w.real.Config(w.ctx)
+	w.same("config", [2]bucket.Adopted{cur, prev}, [2]bucket.Adopted{haveCur, havePrev}, nil, err)
+	inc = w.incarnation()
+	w.same("mark first", nil, nil, w.ref.MarkFirst(inc), w.real.MarkFirst(w.ctx, inc))
+}
+
+// sweep expires in Redis what is over in the reference; the lifetimes themselves
+// are compared with every record.
+func (w *twins) sweep() {
+	for _, key := range w.ref.Sweep(w.now) {
+		if err := w.real.client.Del(w.ctx, w.real.bucketKey(key)).Err(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// same compares results, and errors by their sentinels.
+func (w *twins) same(what string, want, have any, wantErr, haveErr error) {
+	if !reflect.DeepEqual(want, have) {
+		w.t.Fatalf("%s:\nreference %+v\nredis     %+v (%v)", what, want, have, haveErr)
+	}
+	for _, sentinel := range []error{bucket.ErrIncarnation, bucket.ErrOldSession, bucket.ErrExpired, bucket.ErrStaleEpoch, bucket.ErrOldConfig} {
+		if errors.Is(wantErr, sentinel) != errors.Is(haveErr, sentinel) {
+			w.t.Fatalf("%s: reference %v, redis %v", what, wantErr, haveErr)
+		}
+	}
+	if (wantErr == nil) != (haveErr == nil) {
+		w.t.Fatalf("%s: reference %v, redis %v", what, wantErr, haveErr)
+	}
+}
+
+// compare compares all records as they are stored.
+func (w *twins) compare() {
+	for _, key := range []quota.Key{"a", "b", "c}{"} {
+		want, wantOK := w.ref.Read(key)
+		have, ok, err := w.real.Read(w.ctx, key)
+		if err != nil || ok != wantOK || want != have {
+			w.t.Fatalf("record %q:\nreference %v %+v\nredis     %v %+v (%v)", key, wantOK, want, ok, have, err)
+		}
+		if !ok {
+			continue
+		}
+		if !slices.Contains(w.past, have.Incarnation) {
+			w.t.Fatalf("record %q of an incarnation that never was: %q", key, have.Incarnation)
+		}
+		ms, err := w.real.client.HGet(w.ctx, w.real.bucketKey(key), "ttl").Int64()
+		left := w.ref.Life(key)
+		if err != nil || ms < 1000 || quota.Micros(ms)*1000 < left-1000 || quota.Micros(ms)*1000 > left+2000 {
+			w.t.Fatalf("record %q lives %d ms in redis (%v), %d us in the reference", key, ms, err, left)
+		}
+	}
+}

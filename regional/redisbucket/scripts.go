@@ -1,0 +1,92 @@
+package redisbucket
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
+	_ "embed"
+	"encoding/hex"
+	"strings"
+)
+
+// A bare shebang: the script declares all its keys, and a server out of memory
+// refuses it before it has run instead of in the middle. It takes Redis 7.
+const (
+	writes = "#!lua\n"
+	reads  = "#!lua flags=no-writes\n"
+)
+
+var (
+	//go:embed scripts/prelude.lua
+	preludeSource string
+	//go:embed scripts/bucket.lua
+	bucketSource string
+	//go:embed scripts/take.lua
+	takeSource string
+	//go:embed scripts/charge.lua
+	chargeSource string
+	//go:embed scripts/apply.lua
+	applySource string
+	//go:embed scripts/incarnate.lua
+	incarnateSource string
+	//go:embed scripts/state.lua
+	stateSource string
+	//go:embed scripts/renew.lua
+	renewSource string
+	//go:embed scripts/drop.lua
+	dropSource string
+	//go:embed scripts/adopt.lua
+	adoptSource string
+	//go:embed scripts/config.lua
+	configSource string
+	//go:embed scripts/first.lua
+	firstSource string
+)
+
+// script is one operation as Redis knows it.
+type script struct {
+	name   string
+	source string
+	sha    string
+}
+
+// scripts are all operations.
+type scripts struct {
+	take, charge, apply                                 script
+	incarnate, state, renew, drop, adopt, config, first script
+}
+
+// build assembles the scripts. edit is applied to every source: the embedded
+// store cannot read a shebang, and tests put their own clock in.
+func build(edit func(source string) string) scripts {
+	one := func(name, flags string, parts ...string) script {
+		source := edit(flags + strings.Join(parts, "\n"))
+		sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
+		return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+	}
+	return scripts{
+		take:      one("take", writes, preludeSource, bucketSource, takeSource),
+		charge:    one("charge", writes, preludeSource, bucketSource, chargeSource),
+		apply:     one("apply", writes, preludeSource, bucketSource, applySource),
+		incarnate: one("incarnate", writes, preludeSource, incarnateSource),
+		state:     one("state", writes, preludeSource, stateSource),
+		renew:     one("renew", writes, preludeSource, renewSource),
+		drop:      one("drop", writes, preludeSource, dropSource),
+		adopt:     one("adopt", writes, preludeSource, adoptSource),
+		config:    one("config", reads, preludeSource, configSource),
+		first:     one("first", writes, preludeSource, firstSource),
+	}
+}
+
+func (s *scripts) all() []*script {
+	return []*script{
+		&s.take, &s.charge, &s.apply, &s.incarnate, &s.state,
+		&s.renew, &s.drop, &s.adopt, &s.config, &s.first,
+	}
+}
+
+// stripShebang removes the first line, where it is one.
+func stripShebang(source string) string {
+	if strings.HasPrefix(source, "#!") {
+		_, source, _ = strings.Cut(source, "\n")
+	}
+	return source
+}
