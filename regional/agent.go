@@ -1,0 +1,223 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/demand"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/envoyrls"
+	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/httpapi"
+	"github.com/quorate/quorate/regional/redisbucket"
+	"github.com/quorate/quorate/regional/redisbucket/embedded"
+	"github.com/quorate/quorate/regional/uplink"
+)
+
+// Agent is one agent of a region.
+type Agent struct {
+	cfg       Config
+	log       *slog.Logger
+	start     time.Time // decisions count time from here
+	loud      quiet
+	unmatched unmatched
+	metrics   *metrics
+	held      *held
+	embedded  *embedded.Server // nil with a Redis outside
+	store     *redisbucket.Store
+	region    *region
+	demand    *demand.Tracker
+	enforcer  *enforce.Enforcer
+	uplink    *uplink.Uplink
+
+	rls         *envoyrls.Server
+	http, admin *http.Server
+	listeners   []net.Listener
+	ports       ports
+	draining    chan struct{} // closed when the shutdown begins
+}
+
+// ports are the listeners of the front ends, nil where one is off.
+type ports struct{ grpc, http, admin net.Listener }
+
+// New assembles an agent and opens its ports. It waits for nobody: an agent
+// starts without its Redis and without a coordinator, and is ready once it has
+// rules. Call Run or Close.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	a := &Agent{
+		cfg: cfg, log: cfg.Logger, start: time.Now(), draining: make(chan struct{}),
+		unmatched: unmatched{log: cfg.Logger},
+	}
+	if err := a.assemble(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *Agent) assemble() error {
+	cfg := a.cfg
+	if err := a.listen(); err != nil {
+		return err
+	}
+	if err := a.openStore(); err != nil {
+		return err
+	}
+	a.demand = demand.New(demand.Config{})
+	a.held = newHeld(func(k quota.Key) *rules.Rule {
+		if ad := a.enforcer.Adoption(); ad != nil {
+			r, _ := ad.Set.LimitOf(k)
+			return r
+		}
+		return nil
+	})
+	a.enforcer = enforce.New(enforce.Config{
+		Store:  &toldStore{Store: a.store, log: a.log},
+		Demand: a.demand,
+		// The loop is made below, and both need each other only when they run.
+		Leases:     leases{a},
+		Wake:       func() { a.uplink.Urgent() },
+		Refresh:    func(ctx context.Context) error { return a.region.Refresh(ctx) },
+		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode,
+	})
+	a.metrics = newMetrics(cfg.Registerer, cfg.Version, func() float64 { return float64(a.enforcer.Owing()) })
+	cfg.Registerer.MustRegister(a.held)
+	a.region = &region{
+		name: cfg.Region, store: a.store, enforcer: a.enforcer, metrics: a.metrics, held: a.held, log: a.log,
+		turn: make(chan struct{}, 1),
+	}
+	var creds credentials.TransportCredentials
+	if cfg.CoordinatorTLS != nil {
+		creds = credentials.NewTLS(cfg.CoordinatorTLS)
+	}
+	a.uplink = uplink.New(uplink.Config{
+		Region: cfg.Region, Agent: cfg.Agent, Coordinators: cfg.Coordinators, Credentials: creds, Timing: cfg.Timing,
+		Leave: cfg.Drain, Store: &heldStore{Store: a.store, held: a.held}, Local: a.region, Demand: a.demand,
+		Logger: a.log, Registerer: cfg.Registerer,
+	})
+	a.frontEnds()
+	return nil
+}
+
+// leases is the loop's waiting room, which is made after the enforcer.
+type leases struct{ a *Agent }
+
+func (l leases) Await(ctx context.Context, k quota.Key, limit time.Duration) error {
+	return l.a.uplink.Await(ctx, k, limit)
+}
+
+func (a *Agent) openStore() (err error) {
+	cfg := redisbucket.Config{URL: a.cfg.Redis, Prefix: a.cfg.RedisPrefix, Logger: a.log, Registerer: a.cfg.Registerer}
+	if a.cfg.Redis == Embedded {
+		a.log.Warn("the region's store is embedded: its buckets end with this process and no other agent can share them; give --redis a Redis for real use")
+		if a.embedded, err = embedded.Start(); err != nil {
+			return err
+		}
+		cfg = a.embedded.Config(cfg)
+	}
+	a.store, err = redisbucket.New(cfg)
+	return err
+}
+
+func (a *Agent) listen() error {
+	for _, p := range []struct {
+		addr string
+		to   *net.Listener
+	}{{a.cfg.GRPCAddr, &a.ports.grpc}, {a.cfg.HTTPAddr, &a.ports.http}, {a.cfg.AdminAddr, &a.ports.admin}} {
+		if p.addr == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", p.addr)
+		if err != nil {
+			return fmt.Errorf("open port: %w", err)
+		}
+		*p.to = l
+		a.listeners = append(a.listeners, l)
+	}
+	return nil
+}
+
+func (a *Agent) frontEnds() {
+	a.rls = envoyrls.New(envoyrls.Config{
+		Decide: a.decide, Headers: a.cfg.Headers, Metadata: a.cfg.Metadata, Reflection: a.cfg.Reflection, TLS: a.cfg.ServerTLS,
+	})
+	a.http = httpapi.NewServer(httpapi.Handler(httpapi.Config{
+		Decide: a.decide, JSON: a.json, NotReady: a.NotReady, Headers: headers.Full(),
+	}), a.log)
+	a.admin = httpapi.NewServer(httpapi.Admin(httpapi.AdminConfig{
+		Metrics: a.metricsHandler(), NotReady: a.NotReady, Rules: a.rulesText, Explain: a.explain,
+	}), a.log)
+}
+
+// json lets the HTTP front end speak the RLS messages; only here both are known.
+func (a *Agent) json(ctx context.Context, body []byte) ([]byte, bool, error) {
+	reply, over, err := a.rls.JSON(ctx, body)
+	if errors.Is(err, envoyrls.ErrBadMessage) {
+		err = fmt.Errorf("%w: %w", httpapi.ErrBadRequest, err)
+	}
+	return reply, over, err
+}
+
+func (a *Agent) metricsHandler() http.Handler {
+	g, ok := a.cfg.Registerer.(prometheus.Gatherer)
+	if !ok {
+		g = prometheus.DefaultGatherer
+	}
+	return promhttp.HandlerFor(g, promhttp.HandlerOpts{})
+}
+
+// NotReady returns what is missing before the agent can decide, empty when
+// nothing is. It never depends on the coordinator: a cut-off region serves.
+func (a *Agent) NotReady() []string {
+	select {
+	case <-a.draining:
+		return []string{"shutting down"}
+	default:
+		return a.region.missing()
+	}
+}
+
+// Addrs returns where the agent listens, empty where a port is off.
+func (a *Agent) Addrs() (grpc, http, admin string) {
+	addr := func(l net.Listener) string {
+		if l == nil {
+			return ""
+		}
+		return l.Addr().String()
+	}
+	return addr(a.ports.grpc), addr(a.ports.http), addr(a.ports.admin)
+}
+
+// Status returns what the sync loop knows.
+func (a *Agent) Status() uplink.Status { return a.uplink.Status() }
+
+// Close releases what New opened. Run does it by itself.
+func (a *Agent) Close() error {
+	var errs []error
+	for _, l := range a.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
+	}
+	if a.embedded != nil {
+		a.embedded.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,250 @@
+package regional
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/redisbucket/redistest"
+)
+
+// rulesDoc gives region eu half of each limit as its standing share, so that
+// 8 a day become 4 here.
+const rulesDoc = `
+domain: api
+descriptors:
+- key: user
+  rate_limit: {name: per-user, unit: day, requests_per_unit: 8, quota: {standing_share: 1}}
+  descriptors:
+  - key: path
+    value: /login
+    rate_limit: {name: logins, unit: hour, requests_per_unit: 4, quota: {standing_share: 1}}
+- key: ip
+  rate_limit: {name: per-ip, unit: day, requests_per_unit: 20, quota: {standing_share: 1}}
+- key: zero
+  rate_limit: {unit: second, requests_per_unit: 0}
+- key: free
+  rate_limit: {unlimited: true}
+- key: two
+  rate_limits:
+  - {name: burst, unit: minute, requests_per_unit: 4, quota: {standing_share: 1}}
+  - {name: daily, unit: day, requests_per_unit: 200, quota: {standing_share: 1}}
+- key: seen
+  rate_limit: {unit: day, requests_per_unit: 2, quota: {standing_share: 1}}
+  shadow_mode: true
+- key: small
+  rate_limit: {unit: day, requests_per_unit: 5, quota: {standing_share: 0, cold_start_wait: 5s}}
+- key: closed
+  rate_limit: {unit: day, requests_per_unit: 1000, quota: {standing_share: 1, on_store_failure: deny}}
+- key: open
+  rate_limit: {unit: day, requests_per_unit: 1000, quota: {standing_share: 1, on_store_failure: allow}}
+`
+
+func TestEnvoysMessages(t *testing.T) {
+	c := startCoordinator(t, rulesDoc)
+	a := startAgent(t, redistest.Run(t).URL(), nil, c.addr)
+	a.ready(t)
+	day := rls.RateLimitResponse_RateLimit_DAY
+
+	for i := range uint32(4) {
+		resp := a.ask(t, 0, "user=1", "ip=10.0.0.1", "nobody=x", "free=1")
+		if over(resp) || len(resp.Statuses) != 4 {
+			t.Fatalf("request %d: have %v", i, resp)
+		}
+		s := resp.Statuses[0]
+		if s.LimitRemaining != 3-i || s.CurrentLimit.Name != "per-user" || s.CurrentLimit.RequestsPerUnit != 8 || s.CurrentLimit.Unit != day {
+			t.Errorf("request %d: per user: have %v", i, s)
+		}
+		// Half of a day's 8 tokens: one token takes six hours of the share's rate.
+		if reset := s.DurationUntilReset.AsDuration(); reset <= time.Duration(i)*6*time.Hour || reset > time.Duration(i+1)*6*time.Hour {
+			t.Errorf("request %d: duration_until_reset: have %s", i, reset)
+		}
+		if s := resp.Statuses[1]; s.LimitRemaining != 9-i || s.CurrentLimit.Name != "per-ip" {
+			t.Errorf("request %d: per ip: have %v", i, s)
+		}
+		if s := resp.Statuses[2]; s.CurrentLimit != nil || s.Code != rls.RateLimitResponse_OK {
+			t.Errorf("no rule: have %v", s)
+		}
+		if s := resp.Statuses[3]; s.CurrentLimit != nil || s.LimitRemaining != math.MaxUint32 {
+			t.Errorf("unlimited: have %v", s)
+		}
+		if have := header(resp, headers.Remaining); have != fmt.Sprint(3-i) {
+			t.Errorf("request %d: want the least remaining in %s, have %q", i, headers.Remaining, have)
+		}
+	}
+	resp := a.ask(t, 0, "user=1", "ip=10.0.0.1")
+	if !over(resp) || resp.Statuses[0].Code != rls.RateLimitResponse_OVER_LIMIT || resp.Statuses[0].LimitRemaining != 0 {
+		t.Fatalf("fifth request: have %v", resp)
+	}
+	if header(resp, headers.RetryAfter) == "" || header(resp, headers.Limit) != "8" || header(resp, headers.Reason) == "" ||
+		header(resp, headers.Policy) != `"per-user";q=8;w=86400, "per-ip";q=20;w=86400` {
+		t.Errorf("headers of a denial: have %v", resp.ResponseHeadersToAdd)
+	}
+	// A denial charges none of the rules of the request.
+	if s := a.ask(t, 0, "ip=10.0.0.1").Statuses[0]; s.LimitRemaining != 5 {
+		t.Errorf("per ip after a denial by another rule: want 5 left, have %v", s)
+	}
+	// Another user, and a nested descriptor of the first, have buckets of their own.
+	if over(a.ask(t, 0, "user=2")) || over(a.ask(t, 2, "user=1,path=/login")) {
+		t.Error("another user or path was denied")
+	}
+	if !over(a.ask(t, 1, "user=1,path=/login")) {
+		t.Error("the third login was admitted")
+	}
+	if s := a.ask(t, 0, "user=1,path=/other").Statuses[0]; s.CurrentLimit != nil {
+		t.Errorf("a rule at a shallower level applied to a longer descriptor: %v", s)
+	}
+}
+
+func TestCasesOverEnvoysMessages(t *testing.T) {
+	c := startCoordinator(t, rulesDoc)
+	a := startAgent(t, redistest.Run(t).URL(), nil, c.addr)
+	a.ready(t)
+
+	t.Run("K08ZeroDeniesEverything", func(t *testing.T) {
+		var wg sync.WaitGroup
+		var admitted, failed atomic.Int64
+		for range 8 {
+			wg.Go(func() {
+				for range 125 {
+					resp, err := a.rls.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "api", Descriptors: descriptors("zero=1")})
+					if err != nil {
+						failed.Add(1)
+					} else if !over(resp) {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if admitted.Load() != 0 || failed.Load() != 0 {
+			t.Errorf("want 1000 denials, have %d admitted, %d failed", admitted.Load(), failed.Load())
+		}
+	})
+	t.Run("K11CostAboveBurstIsNeverServed", func(t *testing.T) {
+		resp := a.ask(t, 100, "user=big")
+		if !over(resp) || header(resp, headers.Reason) != "burst_exceeded" || header(resp, headers.RetryAfter) != "86400" {
+			t.Errorf("have %v", resp)
+		}
+		if a.ask(t, 1, "user=big").Statuses[0].LimitRemaining != 3 {
+			t.Error("the impossible request burned tokens")
+		}
+	})
+	t.Run("K23PeeksDoNotConsume", func(t *testing.T) {
+		peek := descriptors("user=peek")
+		peek[0].HitsAddend = wrapperspb.UInt64(0)
+		for range 5 {
+			resp, err := a.rls.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "api", Descriptors: peek})
+			if err != nil || over(resp) || resp.Statuses[0].LimitRemaining != 4 {
+				t.Fatalf("peek: have %v, %v", resp, err)
+			}
+		}
+		for i := range 5 {
+			if have, want := over(a.ask(t, 0, "user=peek")), i == 4; have != want {
+				t.Errorf("hit %d: want over %v, have %v", i+1, want, have)
+			}
+		}
+	})
+	t.Run("K32TwoWindowsOnOneDescriptor", func(t *testing.T) {
+		if over(a.ask(t, 2, "two=1")) {
+			t.Fatal("the first two were denied")
+		}
+		resp := a.ask(t, 1, "two=1")
+		if s := resp.Statuses[0]; !over(resp) || s.CurrentLimit.Name != "burst" {
+			t.Errorf("want the minute's limit to deny, have %v", resp)
+		}
+		resp = a.ask(t, 150, "two=2")
+		if s := resp.Statuses[0]; !over(resp) {
+			t.Errorf("want over, have %v", s)
+		}
+	})
+	t.Run("ShadowRuleIsCountedAndNeverDenies", func(t *testing.T) {
+		for range 5 {
+			if over(a.ask(t, 1, "seen=1")) {
+				t.Error("a shadow rule denied")
+			}
+		}
+		_, _, text := a.get(t, a.admin+"/metrics")
+		if want := `quorate_decisions_total{decision="shadow",reason="shadow",rule="api/seen"} 4`; !strings.Contains(text, want) {
+			t.Errorf("no line %s", want)
+		}
+	})
+	t.Run("HostileRequests", func(t *testing.T) {
+		for name, m := range map[string]*rls.RateLimitRequest{
+			"empty domain":   {Descriptors: descriptors("user=1")},
+			"no descriptors": {Domain: "api"},
+		} {
+			if _, err := a.rls.ShouldRateLimit(t.Context(), m); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		for name, d := range map[string]string{
+			"4 KiB": "user=" + strings.Repeat("x", 4096), "braces": "user=a{b}c{", "newline": "user=a\nb", "separators": "user=a|b#c%d*",
+			"empty": "user=", "no entries": "",
+		} {
+			if over(a.ask(t, 0, d)) {
+				t.Errorf("%s: denied", name)
+			}
+		}
+		absurd := descriptors("user=absurd")
+		absurd[0].HitsAddend = wrapperspb.UInt64(math.MaxUint64)
+		resp, err := a.rls.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "api", Descriptors: absurd})
+		if err != nil || !over(resp) {
+			t.Errorf("absurd hits: have %v, %v", resp, err)
+		}
+		if resp := a.ask(t, 0, "nothing=1"); over(resp) {
+			t.Error("no rule: denied")
+		}
+	})
+	t.Run("CheckOverHTTP", func(t *testing.T) {
+		for i := range 5 {
+			code, h, body := a.get(t, a.http+"/v1/check?domain=api&user=http")
+			want := 200
+			if i == 4 {
+				want = 429
+			}
+			if code != want {
+				t.Fatalf("request %d: want %d, have %d %s", i+1, want, code, body)
+			}
+			if h.Get(headers.Reset) == "" || (h.Get(headers.RetryAfter) != "") != (code == 429) {
+				t.Errorf("request %d: headers: %v", i+1, h)
+			}
+		}
+		body := `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"http"}]}]}`
+		resp, err := a.client.Post(a.http+"/json", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("/json: want 429, have %d", resp.StatusCode)
+		}
+	})
+	t.Run("Explain", func(t *testing.T) {
+		_, _, body := a.get(t, a.admin+"/v1/explain?domain=api&user=http")
+		var x Explanation
+		if err := json.Unmarshal([]byte(body), &x); err != nil {
+			t.Fatal(err)
+		}
+		if x.Rule != "api/user" || len(x.Limits) != 1 || x.Limits[0].Record == nil || x.Limits[0].Now == nil || x.Limits[0].Now.AdmitsOne ||
+			x.State == nil || x.State.Session != 1 || len(x.Considered) == 0 {
+			t.Errorf("have %s", body)
+		}
+		if _, _, body := a.get(t, a.admin+"/v1/explain?domain=api&nobody=1"); !strings.Contains(body, `"no_rule"`) {
+			t.Errorf("have %s", body)
+		}
+		if code, _, body := a.get(t, a.admin+"/rlconfig"); code != 200 || !strings.Contains(body, "api/user: name=per-user unit=day requests_per_unit=8") {
+			t.Errorf("have %d %s", code, body)
+		}
+	})
+}

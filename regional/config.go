@@ -1,0 +1,175 @@
+package regional
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/headers"
+)
+
+// Embedded is the value of Config.Redis for a store inside the process, for
+// trying things out.
+const Embedded = "embedded"
+
+// Config describes one agent. Region, Coordinators and Redis are required; the
+// addresses may be empty to leave a port closed, but one of GRPCAddr and
+// HTTPAddr must be set.
+type Config struct {
+	// Region is the name under which the coordinator knows the region.
+	Region string
+	// Agent is unique among all agents. Default: host name and a random part,
+	// since a container that restarts keeps its host name and process id.
+	Agent string
+	// Coordinators are the gRPC addresses (host:port) of all coordinator nodes.
+	Coordinators []string
+	// CoordinatorTLS, when set, is what the agent speaks to the coordinators.
+	CoordinatorTLS *tls.Config
+	// Redis is the URL of the region's Redis (redis://, rediss://, unix://), or Embedded.
+	Redis string
+	// RedisPrefix starts the names of all keys in Redis. Default "quorate:".
+	RedisPrefix string
+
+	// GRPCAddr, HTTPAddr and AdminAddr are where the agent listens.
+	GRPCAddr, HTTPAddr, AdminAddr string
+	// ServerTLS, when set, is what GRPCAddr speaks.
+	ServerTLS *tls.Config
+	// Headers are added to RLS replies; /v1/check always has all of them.
+	Headers headers.Style
+	// Metadata adds the deciding rules to RLS replies as dynamic metadata.
+	Metadata bool
+	// Reflection lets gRPC tools list the services.
+	Reflection bool
+	// ShadowMode lets every request pass and counts what would have been denied.
+	ShadowMode bool
+	// QuotaMode treats every rule as a quota rule: a request is denied only when
+	// all its rules deny.
+	QuotaMode bool
+
+	// DrainDelay is how long a shutdown goes on serving with readiness off, so
+	// that load balancers notice before the ports close. Default 0.
+	DrainDelay time.Duration
+	// Drain is how long a shutdown waits for what is in flight, and then for the
+	// last report to the coordinator. Default 5 s.
+	Drain time.Duration
+	// Timing is the lease protocol's; it must be the coordinator's. Zero means quota.DefaultTiming().
+	Timing quota.Timing
+
+	Logger *slog.Logger
+	// Registerer takes the agent's metrics; /metrics serves it when it is also
+	// a prometheus.Gatherer. One registry holds one agent. Nil means a registry
+	// of its own.
+	Registerer prometheus.Registerer
+	// Version is reported in quorate_build_info.
+	Version string
+}
+
+// ErrConfig means that a configuration cannot work; the text lists every problem.
+var ErrConfig = errors.New("invalid agent configuration")
+
+// Validate returns all problems of c, joined, each naming its field. What New
+// fills in by itself may be missing.
+func (c Config) Validate() error {
+	var problems []error
+	bad := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...))
+	}
+	for _, n := range []struct{ field, value string }{{"region", c.Region}, {"agent", c.Agent}} {
+		switch {
+		case n.value == "" && n.field == "region":
+			bad("region: missing, give the region's name as the coordinator knows it")
+		case len(n.value) > 128:
+			bad("%s: %d bytes long, at most 128 are allowed", n.field, len(n.value))
+		case !printable(n.value):
+			bad("%s: %q has characters that cannot be printed", n.field, n.value)
+		}
+	}
+	if len(c.Coordinators) == 0 {
+		bad("coordinators: missing, give host:port of every coordinator node")
+	}
+	for _, a := range c.Coordinators {
+		if host, _, err := net.SplitHostPort(a); err != nil || host == "" {
+			bad("coordinators: %q is not host:port", a)
+		}
+	}
+	switch u, err := url.Parse(c.Redis); {
+	case c.Redis == "":
+		bad("redis: missing, give redis://HOST:6379 or %s", Embedded)
+	case c.Redis == Embedded:
+	case err != nil:
+		// The error of url.Parse repeats the URL, which may hold a password.
+		bad("redis: not a URL, give redis://HOST:6379 or %s", Embedded)
+	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
+		bad("redis: scheme %q is not redis, rediss or unix, give redis://HOST:6379 or %s", u.Scheme, Embedded)
+	}
+	if strings.ContainsAny(c.RedisPrefix, "{}") {
+		bad("redis-prefix: %q has braces, which would decide the cluster slot of every key", c.RedisPrefix)
+	}
+	if c.GRPCAddr == "" && c.HTTPAddr == "" {
+		bad("grpc-addr, http-addr: both empty, so nobody could ask this agent")
+	}
+	for _, a := range []struct{ field, addr string }{
+		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"admin-addr", c.AdminAddr},
+	} {
+		if a.addr == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(a.addr); err != nil {
+			bad("%s: %q is not host:port or :port", a.field, a.addr)
+		}
+	}
+	if c.Drain < 0 || c.DrainDelay < 0 {
+		bad("drain, drain-delay: %s, %s: must not be negative", c.Drain, c.DrainDelay)
+	}
+	if t := c.Timing; t != (quota.Timing{}) {
+		if t.TTL <= 0 || t.Answer <= 0 || t.RhoPPM < 0 || t.Delta < 0 || t.Usable() <= 0 {
+			bad("timing: ttl %s, answer %s, delta %s and rho %d ppm leave no usable lease time", t.TTL, t.Answer, t.Delta, t.RhoPPM)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// withDefaults fills in what may be missing.
+func (c Config) withDefaults() Config {
+	if c.Agent == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "agent"
+		}
+		c.Agent = host + "-" + strings.ToLower(rand.Text()[:6])
+	}
+	if c.RedisPrefix == "" {
+		c.RedisPrefix = "quorate:"
+	}
+	if c.Drain == 0 {
+		c.Drain = 5 * time.Second
+	}
+	if c.Timing == (quota.Timing{}) {
+		c.Timing = quota.DefaultTiming()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	return c
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
+}

@@ -1,0 +1,31 @@
+package regional
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorate/quorate/regional/enforce"
+)
+
+// decide makes one decision for a front end, counts it, and is loud about what
+// is admitted outside the bound.
+func (a *Agent) decide(ctx context.Context, req enforce.Request) (enforce.Decision, error) {
+	began := time.Now()
+	d, err := a.enforcer.Decide(ctx, began.Sub(a.start), req)
+	a.metrics.decided(&d, err, time.Since(began))
+	for i := range d.Statuses {
+		s := &d.Statuses[i]
+		if s.Reason == enforce.NoRule {
+			a.unmatched.saw(req.Domain, req.Descriptors[i].Entries, d.UnknownDomain)
+		}
+		p := policy(s)
+		if p == "" {
+			continue
+		}
+		a.metrics.unbounded.WithLabelValues(s.Rule.ID, p).Inc()
+		if more, ok := a.loud.speak(time.Now()); ok {
+			a.log.Warn("admitting outside the global bound, as the rule's policy asks", "rule", s.Rule.ID, "policy", p, "more_since_last_line", more)
+		}
+	}
+	return d, err
+}

@@ -1,0 +1,16 @@
+// Package regional assembles one agent of a region: the front ends, the
+// decision, the region's store and the sync loop to the coordinator.
+//
+//	Envoy ──gRPC──► envoyrls ─┐                  ┌─► redisbucket ──► the region's Redis
+//	                          ├─► enforce.Decide ┤
+//	client ─HTTP──► httpapi ──┘        │         └─► (away: local buckets)
+//	                                   ▼ demand
+//	                                 uplink ◄──gRPC stream──► coordinator
+//	                                   │
+//	                                   └─► sessions, leases, rules ──► the region's Redis
+//
+// Any number of agents share one region's Redis; none is special. An agent is
+// ready once it has rules, from the coordinator or as the region's Redis kept
+// them, and its Redis has answered once. It stays ready when either goes away
+// later: then the failure ladder of each rule decides.
+package regional

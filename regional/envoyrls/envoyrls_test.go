@@ -1,0 +1,255 @@
+package envoyrls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/headers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start serves cfg on a free port and returns a connection to it.
+func start(t *testing.T, cfg Config) (*Server, *grpc.ClientConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(cfg)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		s.Stop(t.Context())
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, conn
+}
+
+func limit(n uint32, per time.Duration) *rules.Limit {
+	return &rules.Limit{
+		Limit: quota.Limit{Capacity: quota.Capacity{
+			Rate: quota.Rate{Tokens: quota.Whole(uint64(n)), Per: quota.MicrosOf(per)}, Burst: quota.Whole(uint64(n)),
+		}},
+		RequestsPerUnit: n,
+	}
+}
+
+func descriptor(kv ...string) *common.RateLimitDescriptor {
+	d := &common.RateLimitDescriptor{}
+	for i := 0; i < len(kv); i += 2 {
+		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: kv[i], Value: kv[i+1]})
+	}
+	return d
+}
+
+func TestStatusesKeepOrderAndLength(t *testing.T) {
+	perUser := &rules.Rule{ID: "api/user", Name: "per-user", Metadata: map[string]any{"team": "a"}}
+	d := enforce.Decision{Over: true, Retry: 30 * time.Second, Statuses: []enforce.Status{
+		{Rule: perUser, Limit: limit(100, time.Minute), Remaining: 7, Reset: 1500 * time.Millisecond, Reason: enforce.WithinLease},
+		{Reason: enforce.NoRule},
+		{Rule: &rules.Rule{ID: "api/free", Unlimited: true}, Reason: enforce.Unlimited},
+		{Over: true, Rule: perUser, Limit: limit(10, 5*time.Minute), Reset: time.Minute, Retry: 30 * time.Second, Reason: enforce.LeaseEmpty},
+	}}
+	var have enforce.Request
+	_, conn := start(t, Config{
+		Decide:  func(_ context.Context, r enforce.Request) (enforce.Decision, error) { have = r; return d, nil },
+		Headers: headers.Style{Legacy: true, RetryAfter: true}, Metadata: true,
+	})
+	m, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+		Domain: "api", Descriptors: []*common.RateLimitDescriptor{descriptor("user", "1", "path", "/a"), descriptor("x", "")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have.Domain != "api" || len(have.Descriptors) != 2 || have.Descriptors[0].Entries[1] != (rules.Entry{Key: "path", Value: "/a"}) {
+		t.Errorf("request arrived as %+v", have)
+	}
+	if m.OverallCode != rls.RateLimitResponse_OVER_LIMIT || len(m.Statuses) != 4 {
+		t.Fatalf("want 4 statuses over limit, have %v", m)
+	}
+	one := m.Statuses[0]
+	if one.Code != rls.RateLimitResponse_OK || one.LimitRemaining != 7 || one.DurationUntilReset.AsDuration() != 1500*time.Millisecond ||
+		one.CurrentLimit.GetName() != "per-user" || one.CurrentLimit.GetRequestsPerUnit() != 100 ||
+		one.CurrentLimit.GetUnit() != rls.RateLimitResponse_RateLimit_MINUTE {
+		t.Errorf("status of a limit: have %v", one)
+	}
+	if none := m.Statuses[1]; none.Code != rls.RateLimitResponse_OK || none.CurrentLimit != nil || none.DurationUntilReset != nil {
+		t.Errorf("status without rule: have %v", none)
+	}
+	if free := m.Statuses[2]; free.LimitRemaining != math.MaxUint32 || free.CurrentLimit != nil {
+		t.Errorf("unlimited status: have %v", free)
+	}
+	if over := m.Statuses[3]; over.Code != rls.RateLimitResponse_OVER_LIMIT || over.CurrentLimit.GetUnit() != rls.RateLimitResponse_RateLimit_UNKNOWN {
+		t.Errorf("five minutes are no unit of Envoy's: have %v", over)
+	}
+	var hs []string
+	for _, h := range m.ResponseHeadersToAdd {
+		hs = append(hs, h.Key+"="+h.Value)
+	}
+	if want, have := "X-RateLimit-Limit=10 X-RateLimit-Remaining=0 X-RateLimit-Reset=60 X-RateLimit-Retry-After=30 Retry-After=30", strings.Join(hs, " "); have != want {
+		t.Errorf("headers: want %s, have %s", want, have)
+	}
+	first := m.DynamicMetadata.GetFields()["descriptors"].GetListValue().GetValues()[0].GetStructValue().GetFields()
+	if first["rule"].GetStringValue() != "api/user" || first["reason"].GetStringValue() != "within_lease" ||
+		first["metadata"].GetStructValue().GetFields()["team"].GetStringValue() != "a" {
+		t.Errorf("dynamic metadata: have %v", m.DynamicMetadata)
+	}
+}
+
+func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
+	zero := descriptor("a", "1")
+	zero.HitsAddend = wrapperspb.UInt64(0)
+	huge := descriptor("a", "1")
+	huge.HitsAddend = wrapperspb.UInt64(math.MaxUint64)
+	refund := descriptor("a", "1")
+	refund.HitsAddend, refund.IsNegativeHits = wrapperspb.UInt64(5), true
+	r := toRequest(&rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{descriptor("a", "1"), zero, huge, refund}})
+	if r.Hits != 3 || r.Descriptors[0].Hits != nil {
+		t.Errorf("without its own weight a descriptor takes the request's: have %+v", r)
+	}
+	for i, want := range []uint64{0, math.MaxUint64, 0} {
+		if have := r.Descriptors[i+1].Hits; have == nil || *have != want {
+			t.Errorf("descriptor %d: want %d, have %v", i+1, want, have)
+		}
+	}
+}
+
+func TestErrorsAreCodeUnknown(t *testing.T) {
+	fail := enforce.ErrEmptyDomain
+	_, conn := start(t, Config{Decide: func(ctx context.Context, _ enforce.Request) (enforce.Decision, error) {
+		return enforce.Decision{}, fmt.Errorf("decide: %w", fail)
+	}})
+	_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{})
+	if st := status.Convert(err); st.Code() != codes.Unknown || st.Message() != "decide: "+fail.Error() {
+		t.Fatalf("want Unknown with the cause, have %v", err)
+	}
+}
+
+func TestHostileMessagesAreRefused(t *testing.T) {
+	asked := false
+	_, conn := start(t, Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
+		asked = true
+		return enforce.Decision{}, nil
+	}})
+	c := rls.NewRateLimitServiceClient(conn)
+	if _, err := c.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{descriptor("a", strings.Repeat("x", 1<<20))},
+	}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("large message: want ResourceExhausted, have %v", err)
+	}
+	if _, err := c.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{descriptor("a", "\xff")},
+	}); status.Code(err) != codes.Internal {
+		t.Errorf("invalid UTF-8: want Internal, have %v", err)
+	}
+	if asked {
+		t.Error("a hostile message reached the decision")
+	}
+}
+
+func TestHealthByName(t *testing.T) {
+	s, conn := start(t, Config{Reflection: true})
+	h := healthpb.NewHealthClient(conn)
+	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{healthpb.HealthCheckResponse_NOT_SERVING, healthpb.HealthCheckResponse_SERVING} {
+		s.SetServing(want == healthpb.HealthCheckResponse_SERVING)
+		for _, name := range []string{"", HealthService} {
+			if r, err := h.Check(t.Context(), &healthpb.HealthCheckRequest{Service: name}); err != nil || r.Status != want {
+				t.Errorf("%q: want %v, have %v, %v", name, want, r, err)
+			}
+		}
+	}
+}
+
+func TestK93StopAnswersWhatIsInFlight(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	s, conn := start(t, Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
+		close(entered)
+		<-release
+		return enforce.Decision{}, nil
+	}})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: "d"})
+		answered <- err
+	}()
+	<-entered
+	stopped := make(chan struct{})
+	go func() { s.Stop(context.Background()); close(stopped) }()
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("in flight at stop: %v", err)
+	}
+	<-stopped
+}
+
+func TestStopCutsWhatTakesTooLong(t *testing.T) {
+	entered := make(chan struct{})
+	s, conn := start(t, Config{Decide: func(ctx context.Context, _ enforce.Request) (enforce.Decision, error) {
+		close(entered)
+		<-ctx.Done()
+		return enforce.Decision{}, ctx.Err()
+	}})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: "d"})
+		answered <- err
+	}()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Stop(ctx)
+	if err := <-answered; err == nil {
+		t.Error("want an error for a request that was cut")
+	}
+}
+
+func TestJSONMapping(t *testing.T) {
+	s := New(Config{Decide: func(_ context.Context, r enforce.Request) (enforce.Decision, error) {
+		if r.Descriptors[0].Entries[0].Value == "bad" {
+			return enforce.Decision{}, enforce.ErrNoConfig
+		}
+		return enforce.Decision{Over: true, Statuses: []enforce.Status{{Over: true, Rule: &rules.Rule{}, Limit: limit(1, time.Second)}}}, nil
+	}})
+	reply, over, err := s.JSON(t.Context(), []byte(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"1"}]}]}`))
+	var m rls.RateLimitResponse
+	if err != nil || !over || protojson.Unmarshal(reply, &m) != nil || m.OverallCode != rls.RateLimitResponse_OVER_LIMIT {
+		t.Errorf("have %s, %v, %v", reply, over, err)
+	}
+	for _, bad := range []string{"", "{", `{"domian":"api"}`, `[]`} {
+		if _, _, err := s.JSON(t.Context(), []byte(bad)); !errors.Is(err, ErrBadMessage) {
+			t.Errorf("%q: want ErrBadMessage, have %v", bad, err)
+		}
+	}
+	if _, _, err := s.JSON(t.Context(), []byte(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"bad"}]}]}`)); !errors.Is(err, enforce.ErrNoConfig) {
+		t.Errorf("want ErrNoConfig, have %v", err)
+	}
+	s.Stop(t.Context())
+}

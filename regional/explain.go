@@ -1,0 +1,207 @@
+package regional
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/uplink"
+)
+
+// Explanation says what this agent would decide for one descriptor now, and why.
+// The JSON names are an interface; amounts are whole tokens as text, exact to
+// the micro-token.
+type Explanation struct {
+	Region  string         `json:"region"`
+	Domain  string         `json:"domain"`
+	Rule    string         `json:"rule,omitempty"`
+	Version uint64         `json:"config_version"`
+	Reason  enforce.Reason `json:"reason"`
+	// Considered traces the match: what was tried and why it did not match.
+	Considered []string           `json:"considered"`
+	Limits     []LimitExplanation `json:"limits,omitempty"`
+	Sync       uplink.Status      `json:"sync"`
+	State      *StateExplanation  `json:"state,omitempty"`
+	// Store says why the region's Redis could not be asked.
+	Store string `json:"store_problem,omitempty"`
+}
+
+// LimitExplanation is one limit of the rule, for the key of the descriptor.
+type LimitExplanation struct {
+	Name           string             `json:"name,omitempty"`
+	Key            string             `json:"key"`
+	Limit          string             `json:"limit"`
+	StandingShare  string             `json:"standing_share"`
+	OnDisconnect   string             `json:"on_disconnect"`
+	OnStoreFailure string             `json:"on_store_failure"`
+	Now            *BalanceExplained  `json:"now,omitempty"`
+	Record         *RecordExplanation `json:"record,omitempty"`
+}
+
+// BalanceExplained is what a decision would find.
+type BalanceExplained struct {
+	// Holding is lease, standing, nothing, hold, denied or allowed.
+	Holding string `json:"holding"`
+	Level   string `json:"level"`
+	Force   string `json:"in_force"`
+	// AdmitsOne says whether a request of cost 1 would be admitted.
+	AdmitsOne bool   `json:"admits_one"`
+	RetryUS   int64  `json:"retry_us,omitempty"`
+	Epoch     uint64 `json:"epoch,omitempty"`
+}
+
+// RecordExplanation is the bucket as it is stored; without one the standing
+// share says what the bucket holds.
+type RecordExplanation struct {
+	Level       string `json:"level"`
+	AtUS        int64  `json:"at_us"`
+	Lease       string `json:"lease,omitempty"`
+	Session     uint64 `json:"session,omitempty"`
+	Epoch       uint64 `json:"epoch,omitempty"`
+	Released    bool   `json:"released,omitempty"`
+	Incarnation string `json:"incarnation"`
+}
+
+// StateExplanation is the region's state as the store has it.
+type StateExplanation struct {
+	NowUS       int64  `json:"now_us"`
+	Incarnation string `json:"incarnation"`
+	First       bool   `json:"first_incarnation"`
+	Session     uint64 `json:"session"`
+	LeasesForUS int64  `json:"leases_usable_for_us"`
+	Config      uint64 `json:"config_version"`
+}
+
+func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entry) (any, error) {
+	ad := a.enforcer.Adoption()
+	if ad == nil {
+		return nil, enforce.ErrNoConfig
+	}
+	rule, considered := ad.Set.Explain(domain, entries)
+	x := Explanation{
+		Region: a.cfg.Region, Domain: domain, Version: ad.Version, Reason: enforce.NoRule,
+		Considered: considered, Sync: a.uplink.Status(),
+	}
+	if rule == nil {
+		return x, nil
+	}
+	x.Rule, x.Reason = rule.ID, enforce.Unlimited
+	s, err := a.store.State(ctx)
+	if err != nil {
+		x.Store = err.Error()
+	} else {
+		x.State = &StateExplanation{
+			NowUS: int64(s.Now), Incarnation: s.Incarnation, First: s.First, Session: uint64(s.Session),
+			LeasesForUS: int64(max(0, s.Deadline-s.Now)), Config: s.Config,
+		}
+	}
+	if len(rule.Limits) == 0 {
+		return x, nil
+	}
+	// A cost of zero looks and charges nothing, and the reason of a look is that
+	// of the limit that binds.
+	if d, err := a.enforcer.Decide(ctx, time.Since(a.start), enforce.Request{
+		Domain: domain, Descriptors: []enforce.Descriptor{{Entries: entries, Hits: new(uint64)}},
+	}); err == nil && len(d.Statuses) == 1 {
+		x.Reason = d.Statuses[0].Reason
+	}
+	for i := range rule.Limits {
+		x.Limits = append(x.Limits, a.explainLimit(ctx, ad.Standing, rule, i, domain, entries, s, ad.Incarnation, ad.Version))
+	}
+	return x, nil
+}
+
+func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rules.Limit, quota.Micros) bucket.Standing,
+	rule *rules.Rule, i int, domain string, entries []rules.Entry, s bucket.State, incarnation string, version uint64,
+) LimitExplanation {
+	l := &rule.Limits[i]
+	key := rule.Key(domain, entries, i)
+	st := standing(key, l, s.Now)
+	x := LimitExplanation{
+		Name: l.Name, Key: string(key), Limit: l.Capacity.String(), StandingShare: st.Capacity.String(),
+		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
+	}
+	if s.Incarnation == "" {
+		return x // the store does not answer
+	}
+	// Cost 1 in a take of its own would charge, so it is judged from a look.
+	ask := bucket.Ask{Key: key, Standing: st, Mode: modeOf(l.OnDisconnect)}
+	res, err := a.store.Take(ctx, enforce.Take{Incarnation: incarnation, Config: version, Asks: []bucket.Ask{ask}})
+	if err == nil && len(res.Verdicts) == 1 {
+		v := res.Verdicts[0]
+		x.Now = &BalanceExplained{
+			Holding: v.Holding.String(), Level: v.Level.String(), Force: v.Capacity.String(), Epoch: uint64(v.Epoch),
+			AdmitsOne: v.Holding == bucket.Allowed || v.Holding != bucket.Denied && v.Level >= quota.Token,
+		}
+		if wait, ok := v.Capacity.TimeTo(v.Level, quota.Token); ok && v.Holding != bucket.Denied {
+			x.Now.RetryUS = int64(wait)
+		}
+	}
+	rec, ok, err := a.store.Read(ctx, key)
+	if err == nil && ok {
+		x.Record = &RecordExplanation{
+			Level: rec.Level.String(), AtUS: int64(rec.At), Session: uint64(rec.Session), Epoch: uint64(rec.Epoch),
+			Released: rec.Released, Incarnation: rec.Incarnation,
+		}
+		if !rec.Lease.IsZero() {
+			x.Record.Lease = rec.Lease.String()
+		}
+	}
+	return x
+}
+
+func modeOf(o rules.OnDisconnect) bucket.Mode {
+	switch o {
+	case rules.OnDisconnectHold:
+		return bucket.ModeHold
+	case rules.OnDisconnectDeny:
+		return bucket.ModeDeny
+	case rules.OnDisconnectAllow:
+		return bucket.ModeAllow
+	}
+	return bucket.ModeStanding
+}
+
+// rulesText returns the rules in force, one line each, in the manner of
+// envoyproxy/ratelimit's /rlconfig.
+func (a *Agent) rulesText() (string, bool) {
+	ad := a.enforcer.Adoption()
+	if ad == nil {
+		return "", false
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# configuration %d, region %s\n", ad.Version, a.cfg.Region)
+	for _, r := range ad.Set.Rules() {
+		fmt.Fprintf(&b, "%s:", r.ID)
+		if r.Name != "" {
+			fmt.Fprintf(&b, " name=%s", r.Name)
+		}
+		if r.Unlimited {
+			b.WriteString(" unlimited")
+		}
+		for i := range r.Limits {
+			l := &r.Limits[i]
+			if l.Name != "" {
+				fmt.Fprintf(&b, " [%s]", l.Name)
+			}
+			fmt.Fprintf(&b, " unit=%s requests_per_unit=%d", l.Unit, l.RequestsPerUnit)
+			if l.Multiplier > 1 {
+				fmt.Fprintf(&b, " unit_multiplier=%d", l.Multiplier)
+			}
+			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
+		}
+		if r.Shadow {
+			b.WriteString(" shadow_mode")
+		}
+		if r.QuotaMode {
+			b.WriteString(" quota_mode")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), true
+}

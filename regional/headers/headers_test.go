@@ -1,0 +1,157 @@
+package headers
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/enforce"
+)
+
+func limit(name string, n uint32, per time.Duration) *rules.Limit {
+	return &rules.Limit{
+		Limit: quota.Limit{Capacity: quota.Capacity{
+			Rate: quota.Rate{Tokens: quota.Whole(uint64(n)), Per: quota.MicrosOf(per)}, Burst: quota.Whole(uint64(n)),
+		}},
+		Name: name, RequestsPerUnit: n,
+	}
+}
+
+func lines(hs []Header) string {
+	var b strings.Builder
+	for _, h := range hs {
+		b.WriteString(h.Name + ": " + h.Value + "\n")
+	}
+	return b.String()
+}
+
+func TestRender(t *testing.T) {
+	perUser := &rules.Rule{ID: "api/user", Name: "per-user"}
+	odd := &rules.Rule{ID: "api/päth=\"x\""}
+	minute, day := limit("", 100, time.Minute), limit("daily", 1000, 24*time.Hour)
+	for name, c := range map[string]struct {
+		d     enforce.Decision
+		style Style
+		want  string
+	}{
+		"nothing asked for, nothing said": {
+			d: enforce.Decision{Statuses: []enforce.Status{{Rule: perUser, Limit: minute}}},
+		},
+		"no rule counted": {d: enforce.Decision{Statuses: []enforce.Status{{Reason: enforce.NoRule}}}, style: Full()},
+		"the least remaining binds, every limit is listed": {
+			d: enforce.Decision{Statuses: []enforce.Status{
+				{Rule: perUser, Limit: day, Remaining: 900, Reset: time.Hour},
+				{Rule: perUser, Limit: minute, Remaining: 7, Reset: 1500 * time.Millisecond},
+			}},
+			style: Full(),
+			want: "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 2\n" +
+				"RateLimit: \"daily\";r=900;t=3600, \"per-user\";r=7;t=2\n" +
+				"RateLimit-Policy: \"daily\";q=1000;w=86400, \"per-user\";q=100;w=60\n",
+		},
+		"a denial says why, and never less than 1": {
+			d: enforce.Decision{Over: true, Retry: time.Millisecond, Statuses: []enforce.Status{
+				{Over: true, Rule: odd, Limit: minute, Reset: time.Minute, Retry: time.Millisecond, Reason: enforce.LeaseEmpty},
+			}},
+			style: Full(),
+			want: "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nX-RateLimit-Retry-After: 1\n" +
+				"RateLimit: \"api/p%C3%A4th=\\\"x\\\"\";r=0;t=60\nRateLimit-Policy: \"api/p%C3%A4th=\\\"x\\\"\";q=100;w=60\n" +
+				"Retry-After: 1\nX-RateLimit-Rule: api/p%C3%A4th=\"x\"\nX-RateLimit-Reason: lease_empty\n",
+		},
+		"one limit that counts two descriptors is listed once, at its tightest": {
+			d: enforce.Decision{Statuses: []enforce.Status{
+				{Rule: perUser, Limit: minute, Remaining: 9, Reset: time.Second},
+				{Rule: perUser, Limit: minute, Remaining: 3, Reset: 2 * time.Second},
+			}},
+			style: Style{IETF: true},
+			want:  "RateLimit: \"per-user\";r=3;t=2\nRateLimit-Policy: \"per-user\";q=100;w=60\n",
+		},
+		"shadow rules do not bind": {
+			d: enforce.Decision{Statuses: []enforce.Status{
+				{Rule: perUser, Limit: minute, Shadowed: true},
+				{Rule: perUser, Limit: day, Remaining: 5, Reset: time.Second},
+			}},
+			style: Style{Legacy: true},
+			want:  "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 5\nX-RateLimit-Reset: 1\n",
+		},
+	} {
+		if have := lines(Render(c.d, c.style)); have != c.want {
+			t.Errorf("%s:\nwant\n%s\nhave\n%s", name, c.want, have)
+		}
+	}
+}
+
+func TestK85TwoDenialsGiveTheLongerRetryAfterOnce(t *testing.T) {
+	r, l := &rules.Rule{ID: "r"}, limit("", 10, time.Minute)
+	have := lines(Render(enforce.Decision{Over: true, Retry: 50 * time.Second, Statuses: []enforce.Status{
+		{Over: true, Rule: r, Limit: l, Retry: 10 * time.Second},
+		{Over: true, Rule: r, Limit: l, Retry: 50 * time.Second},
+	}}, Style{RetryAfter: true}))
+	if want := "Retry-After: 50\n"; have != want {
+		t.Fatalf("want %q, have %q", want, have)
+	}
+	if have := lines(Render(enforce.Decision{Statuses: []enforce.Status{{Rule: r, Limit: l}}}, Style{RetryAfter: true})); have != "" {
+		t.Fatalf("want no Retry-After without a denial, have %q", have)
+	}
+}
+
+func TestK82SecondsAreRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want int64
+	}{
+		{-time.Hour, 0}, {0, 0}, {1, 1}, {900 * time.Millisecond, 1}, {time.Second, 1},
+		{1900 * time.Millisecond, 2}, {math.MaxInt64, 9223372037},
+	} {
+		if have := Seconds(c.d); have != c.want {
+			t.Errorf("%s: want %d, have %d", c.d, c.want, have)
+		}
+	}
+}
+
+func TestK11NeverSatisfiableIsNotToldToHurry(t *testing.T) {
+	r, l := &rules.Rule{ID: "r"}, limit("", 5, time.Minute)
+	d := enforce.Decision{Over: true, Statuses: []enforce.Status{{Over: true, Never: true, Rule: r, Limit: l, Reason: enforce.BurstExceeded}}}
+	if have := RetrySeconds(d); have != 60 {
+		t.Fatalf("want the window of 60 s, have %d", have)
+	}
+}
+
+// K83, K84, K87: whatever a status holds, every number is a whole one between 0
+// and what the limit can explain, and a reset is always there.
+func TestK83EveryNumberIsWholeAndInRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint32Range(1, math.MaxUint32).Draw(t, "requests")
+		per := time.Duration(rapid.Int64Range(1, 365*86400).Draw(t, "per")) * time.Second
+		over := rapid.Bool().Draw(t, "over")
+		d := enforce.Decision{Over: over, Statuses: []enforce.Status{{
+			Over: over, Rule: &rules.Rule{ID: "r"}, Limit: limit("", n, per), Never: rapid.Bool().Draw(t, "never"),
+			Remaining: rapid.Uint32().Draw(t, "remaining"),
+			Reset:     time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(t, "reset")),
+			Retry:     time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(t, "retry")),
+			Reason:    enforce.LeaseEmpty,
+		}}}
+		reset := false
+		for _, h := range Render(d, Full()) {
+			switch h.Name {
+			case Limit, Remaining, Reset, XRetry, RetryAfter:
+				v, err := strconv.ParseInt(h.Value, 10, 64)
+				if err != nil || v < 0 {
+					t.Fatalf("%s: %q is not a whole number from 0", h.Name, h.Value)
+				}
+				if (h.Name == RetryAfter || h.Name == XRetry) && (v < 1 || v > int64(per/time.Second)) {
+					t.Fatalf("%s: %d is outside 1…%s", h.Name, v, per)
+				}
+				reset = reset || h.Name == Reset
+			}
+		}
+		if !reset {
+			t.Fatal("no reset in the reply")
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/headers"
+)
+
+// maxEntries bounds what one /v1/check may ask for.
+const maxEntries = 64
+
+// Allowed is the body of a 200 of /v1/check.
+type Allowed struct {
+	Allowed   bool           `json:"allowed"`
+	Rule      string         `json:"rule,omitempty"`
+	Reason    enforce.Reason `json:"reason"`
+	Remaining *uint32        `json:"remaining,omitempty"`
+}
+
+func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
+	req, err := ParseCheck(r.URL.RawQuery)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	d, err := cfg.Decide(r.Context(), req)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	for _, h := range headers.Render(d, cfg.Headers) {
+		w.Header().Set(h.Name, h.Value)
+	}
+	if !d.Over {
+		writeJSON(w, "application/json", http.StatusOK, allowed(d))
+		return
+	}
+	problem(w, denied(d))
+}
+
+func allowed(d enforce.Decision) Allowed {
+	a := Allowed{Allowed: true, Reason: enforce.NoRule}
+	if bind := headers.Binding(d); bind != nil {
+		a.Rule, a.Reason, a.Remaining = bind.Rule.ID, bind.Reason, &bind.Remaining
+		return a
+	}
+	for i := range d.Statuses {
+		if s := &d.Statuses[i]; s.Rule != nil {
+			a.Rule, a.Reason = s.Rule.ID, s.Reason
+			break
+		}
+	}
+	return a
+}
+
+func denied(d enforce.Decision) Problem {
+	p := Problem{
+		Type: quotaExceeded, Status: http.StatusTooManyRequests,
+		Title:       "Request cannot be satisfied as assigned quota has been exceeded",
+		RetryAfterS: headers.RetrySeconds(d),
+	}
+	for i := range d.Statuses {
+		s := &d.Statuses[i]
+		if !s.Over || s.Rule == nil {
+			continue
+		}
+		p.ViolatedPolicies = append(p.ViolatedPolicies, headers.PolicyName(s.Rule, s.Limit))
+		p.Never = p.Never || s.Never
+	}
+	bind := headers.Binding(d)
+	if bind == nil {
+		return p
+	}
+	p.Rule, p.Reason = bind.Rule.ID, bind.Reason
+	p.Detail = detail(bind.Reason, p.RetryAfterS)
+	if bind.Reason == enforce.StoreDegraded || bind.Reason == enforce.CoordinatorUnreachable {
+		p.Type, p.Title = reducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints"
+	}
+	return p
+}
+
+// detail is the reason in a sentence, for whoever reads the body.
+func detail(reason enforce.Reason, retry int64) string {
+	after := ", retry after " + strconv.FormatInt(retry, 10) + " s"
+	switch reason {
+	case enforce.LeaseEmpty:
+		return "what this region holds of the limit is used up" + after
+	case enforce.GlobalExhausted:
+		return "the limit is used up" + after
+	case enforce.CoordinatorUnreachable:
+		return "this region is cut off from the coordinator and its part of the limit is used up" + after
+	case enforce.StoreDegraded:
+		return "the store of this region is away and what may be served without it is used up" + after
+	case enforce.BurstExceeded:
+		return "the request costs more than the limit ever holds; it is never served"
+	case enforce.ZeroLimit:
+		return "the limit is zero; it is never served"
+	}
+	return "denied" + after
+}
+
+// ParseCheck reads the query of /v1/check. Pairs keep their order, since a
+// descriptor is an ordered list.
+//
+//	domain=D            required, once
+//	hits=N              the cost; 0 only looks, absent is 1
+//	descriptor=QUERY    a descriptor of its own, whose pairs are encoded once
+//	                    more; may be repeated
+//	KEY=VALUE           all others are the entries of one descriptor
+//
+// The reserved names can be entry keys inside descriptor=QUERY.
+func ParseCheck(raw string) (enforce.Request, error) {
+	var req enforce.Request
+	pairs, err := parsePairs(raw)
+	if err != nil {
+		return req, err
+	}
+	var (
+		plain   []rules.Entry
+		hits    *uint64
+		domains int
+		entries = 0
+	)
+	for _, p := range pairs {
+		switch p.Key {
+		case "domain":
+			req.Domain = p.Value
+			domains++
+		case "hits":
+			n, err := strconv.ParseUint(p.Value, 10, 64)
+			if err != nil || hits != nil {
+				return req, fmt.Errorf("%w: hits=%q: give one whole number from 0 to 2^64-1", ErrBadRequest, p.Value)
+			}
+			hits = &n
+		case "descriptor":
+			inner, err := parsePairs(p.Value)
+			if err != nil {
+				return req, err
+			}
+			if len(inner) == 0 {
+				return req, fmt.Errorf("%w: descriptor is empty, give descriptor=KEY%%3DVALUE", ErrBadRequest)
+			}
+			entries += len(inner)
+			req.Descriptors = append(req.Descriptors, enforce.Descriptor{Entries: inner})
+		default:
+			plain = append(plain, p)
+			entries++
+		}
+	}
+	if len(plain) > 0 {
+		req.Descriptors = append([]enforce.Descriptor{{Entries: plain}}, req.Descriptors...)
+	}
+	for i := range req.Descriptors {
+		req.Descriptors[i].Hits = hits
+	}
+	switch {
+	case domains > 1:
+		return req, fmt.Errorf("%w: domain is given %d times", ErrBadRequest, domains)
+	case req.Domain == "":
+		return req, fmt.Errorf("%w: domain is missing, ask /v1/check?domain=DOMAIN&KEY=VALUE", ErrBadRequest)
+	case len(req.Descriptors) == 0:
+		return req, fmt.Errorf("%w: no descriptor, ask /v1/check?domain=%s&KEY=VALUE", ErrBadRequest, url.QueryEscape(req.Domain))
+	case entries > maxEntries:
+		return req, fmt.Errorf("%w: %d entries, at most %d are allowed", ErrBadRequest, entries, maxEntries)
+	}
+	return req, nil
+}
+
+// parsePairs splits a query without losing the order of its pairs.
+func parsePairs(raw string) ([]rules.Entry, error) {
+	var out []rules.Entry
+	for part := range strings.SplitSeq(raw, "&") {
+		if part == "" {
+			continue
+		}
+		k, v, _ := strings.Cut(part, "=")
+		key, err := url.QueryUnescape(k)
+		if err != nil {
+			return nil, fmt.Errorf("%w: query name %q: %w", ErrBadRequest, k, err)
+		}
+		value, err := url.QueryUnescape(v)
+		if err != nil {
+			return nil, fmt.Errorf("%w: value of %q: %w", ErrBadRequest, key, err)
+		}
+		if key == "" {
+			return nil, fmt.Errorf("%w: query pair %q has no name", ErrBadRequest, part)
+		}
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return nil, fmt.Errorf("%w: %q is not UTF-8", ErrBadRequest, part)
+		}
+		out = append(out, rules.Entry{Key: key, Value: value})
+	}
+	return out, nil
+}

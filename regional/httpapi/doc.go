@@ -1,0 +1,16 @@
+// Package httpapi is the HTTP side of an agent: the front end for clients and
+// proxies that have no Envoy filter, and the admin port.
+//
+//	POST /json        Envoy's RateLimitRequest as JSON; 200, or 429 when over
+//	any  /v1/check    ?domain=api&user=42&path=/login; 200, or 429 with a problem body
+//	GET  /healthz     the process is alive
+//	GET  /readyz      the agent can decide; the body says what is missing
+//
+// /v1/check suits nginx auth_request, Traefik and Caddy forward_auth: it answers
+// any method, reads no body and says everything in status and header fields.
+//
+// Status codes are those of HTTP: 400 is the caller's mistake, 5xx is ours.
+// (envoyproxy/ratelimit answers 400 for every error, which clients take for
+// their own mistake; this differs on purpose.) This package is the only place
+// where errors become HTTP status codes.
+package httpapi

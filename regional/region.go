@@ -1,0 +1,210 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/lease"
+	"github.com/quorate/quorate/regional/redisbucket"
+)
+
+// region keeps this agent's view of its region up to date: the state and the
+// adopted configuration that the store holds for all agents. It is what the sync
+// loop tells of the coordinator's word (uplink.Region), and what decisions ask
+// when the store calls their view stale.
+type region struct {
+	name     string
+	store    *redisbucket.Store
+	enforcer *enforce.Enforcer
+	metrics  *metrics
+	held     *held
+	log      *slog.Logger
+	// turn holds a token while somebody reads or changes the configuration.
+	turn chan struct{}
+	// known is the state that the adoption in force was read with; guarded by turn.
+	known bucket.State
+	// failure is the last problem with the adopted configuration, so that it is
+	// logged once; guarded by turn.
+	failure string
+
+	answered atomic.Bool // the store has answered once
+	agents   atomic.Int64
+	state    atomic.Pointer[bucket.State]
+}
+
+// Saw takes over what the sync loop read or renewed.
+func (r *region) Saw(s bucket.Region, agents int) {
+	if agents > 0 {
+		r.agents.Store(int64(agents))
+	}
+	r.enforcer.SetView(enforce.View{Region: s, Agents: max(1, int(r.agents.Load()))})
+}
+
+// Standing returns the standing share of a key, none before there are rules.
+func (r *region) Standing(k quota.Key, now quota.Micros) bucket.Standing {
+	a := r.enforcer.Adoption()
+	if a == nil {
+		return bucket.Standing{}
+	}
+	return a.StandingOf(k, now)
+}
+
+// Adopt makes c the configuration of the region and of this agent.
+func (r *region) Adopt(ctx context.Context, incarnation string, c quota.Config) error {
+	if err := r.lock(ctx); err != nil {
+		return err
+	}
+	defer r.unlock()
+	// What the region has adopted before decides what its shares are worth.
+	if err := r.read(ctx); err != nil && !errors.Is(err, lease.ErrNotAdopted) {
+		return err
+	}
+	blob, err := lease.Encode(c, r.name, r.enforcer.Adoption())
+	if err != nil {
+		return err
+	}
+	// Another agent may have adopted a newer one meanwhile, which is as good.
+	if err := r.store.Adopt(ctx, incarnation, c.Version, blob); err != nil && !errors.Is(err, bucket.ErrOldConfig) {
+		return err
+	}
+	return r.read(ctx)
+}
+
+// Refresh reads the region's state again, and the configuration when it changed.
+func (r *region) Refresh(ctx context.Context) error {
+	if err := r.lock(ctx); err != nil {
+		return err
+	}
+	defer r.unlock()
+	return r.read(ctx)
+}
+
+func (r *region) lock(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the region's configuration: %w", ctx.Err())
+	}
+}
+
+func (r *region) unlock() { <-r.turn }
+
+// read is Refresh for whoever holds the turn. State and configuration are read
+// in two steps, so they are read again until they fit.
+func (r *region) read(ctx context.Context) error {
+	for range 3 {
+		s, err := r.store.State(ctx)
+		if err != nil {
+			return err
+		}
+		r.answered.Store(true)
+		r.state.Store(&s)
+		r.Saw(s.Region, 0)
+		r.metrics.region(s)
+		r.held.saw(s)
+		if r.current(s) {
+			return nil
+		}
+		current, prev, err := r.store.Config(ctx)
+		if err != nil {
+			return err
+		}
+		if current.Version != s.Config || prev.Version != s.Prev {
+			continue
+		}
+		return r.adopt(s, current, prev)
+	}
+	return fmt.Errorf("read configuration: %w: it changes faster than it can be read", enforce.ErrStale)
+}
+
+// current reports whether the adoption in force is what s describes.
+func (r *region) current(s bucket.State) bool {
+	k := r.known
+	return r.enforcer.Adoption() != nil && k.Incarnation == s.Incarnation && k.Config == s.Config && k.Prev == s.Prev &&
+		k.First == s.First && k.Since == s.Since && k.ConfigSince == s.ConfigSince && k.PrevSince == s.PrevSince
+}
+
+func (r *region) adopt(s bucket.State, current, prev bucket.Adopted) error {
+	a, err := lease.Adopt(r.name, s, current, prev)
+	if err != nil {
+		if !errors.Is(err, lease.ErrNotAdopted) && err.Error() != r.failure {
+			r.failure = err.Error()
+			r.log.Error("the region's configuration cannot be used; the rules before it stay in force", "version", current.Version, "err", err)
+		}
+		return err
+	}
+	r.failure = ""
+	old := r.enforcer.Adoption()
+	r.known = s
+	r.enforcer.Adopt(a)
+	r.metrics.adopted(a)
+	if old == nil || old.Version != a.Version {
+		r.log.Info("rules adopted", "version", a.Version, "domains", len(a.Set.Domains()), "rules", len(a.Set.Rules()))
+	}
+	return nil
+}
+
+const (
+	// watchEvery is how often the state is read without a reason: how long this
+	// agent may not know that the store is back or that another agent adopted a
+	// configuration, when no request tells it.
+	watchEvery = time.Second
+	// watchStart is the same before there are rules.
+	watchStart = 200 * time.Millisecond
+	// watchTimeout bounds one reading.
+	watchTimeout = time.Second
+)
+
+// watch refreshes until ctx ends, and settles what was admitted while the store
+// was away.
+func (r *region) watch(ctx context.Context) {
+	for {
+		r.look(ctx)
+		wait := watchEvery
+		if r.enforcer.Adoption() == nil {
+			wait = watchStart
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			if r.enforcer.Owing() > 0 {
+				r.look(context.WithoutCancel(ctx)) // or the debt would be forgotten
+			}
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+func (r *region) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	err := r.Refresh(ctx)
+	if errors.Is(err, enforce.ErrStoreDown) || ctx.Err() != nil {
+		return
+	}
+	// The store answered, so it can take what is owed to it.
+	if err := r.enforcer.Settle(ctx); err != nil {
+		r.log.Warn("what was admitted while the store was away is not charged yet; it is tried again", "err", err)
+	}
+}
+
+// missing says what this agent still needs before it can decide.
+func (r *region) missing() (out []string) {
+	if !r.answered.Load() {
+		out = append(out, "the region's Redis has not answered yet")
+	}
+	if r.enforcer.Adoption() == nil {
+		out = append(out, "no rules adopted yet, neither from the coordinator nor from the region's Redis")
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/redisbucket"
+)
+
+// toldStore is the store as decisions use it: it logs why the store fails, one
+// line now and then however many requests fail.
+type toldStore struct {
+	*redisbucket.Store
+	log   *slog.Logger
+	quiet quiet
+}
+
+func (s *toldStore) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, error) {
+	res, err := s.Store.Take(ctx, t)
+	if err != nil {
+		s.tell("take", err)
+	}
+	return res, err
+}
+
+func (s *toldStore) Charge(ctx context.Context, charges []bucket.Charge) error {
+	err := s.Store.Charge(ctx, charges)
+	if err != nil {
+		s.tell("charge", err)
+	}
+	return err
+}
+
+func (s *toldStore) tell(op string, err error) {
+	if errors.Is(err, enforce.ErrStale) || errors.Is(err, context.Canceled) {
+		return
+	}
+	if more, ok := s.quiet.speak(time.Now()); ok {
+		s.log.Warn("a call to the region's Redis failed; each rule's on_store_failure decides", "op", op, "err", err, "more_since_last_line", more)
+	}
+}
+
+// heldStore is the store as the sync loop uses it: it counts the leases that
+// this agent applied.
+type heldStore struct {
+	*redisbucket.Store
+	held *held
+}
+
+func (s *heldStore) Apply(ctx context.Context, incarnation string, asks []bucket.ApplyAsk) ([]quota.Applied, error) {
+	done, err := s.Store.Apply(ctx, incarnation, asks)
+	s.held.applied(asks, done)
+	return done, err
+}
+
+// quiet lets one of many lines through.
+type quiet struct {
+	mu     sync.Mutex
+	last   time.Time
+	untold int
+}
+
+// quietFor is how long nothing more is said.
+const quietFor = 10 * time.Second
+
+// speak reports whether to say something now, and how much was not said before.
+func (q *quiet) speak(now time.Time) (untold int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.last.IsZero() && now.Sub(q.last) < quietFor {
+		q.untold++
+		return 0, false
+	}
+	untold = q.untold
+	q.last, q.untold = now, 0
+	return untold, true
+}

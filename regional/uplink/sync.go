@@ -1,0 +1,250 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/lease"
+)
+
+const (
+	// maxReported bounds the confirmations of one request.
+	maxReported = 10_000
+	// applyBatch bounds the time one call occupies the store.
+	applyBatch = 500
+)
+
+// sync says one thing to the coordinator and does what the answer allows. Its
+// error is handled when it returns: the schedule knows, the log has it.
+func (u *Uplink) sync(ctx context.Context) error {
+	start := time.Now()
+	err := u.exchange(ctx)
+	u.metrics.synced(time.Since(start), err)
+	return err
+}
+
+func (u *Uplink) exchange(ctx context.Context) error {
+	// First the connection: the store's time must be read right before sending.
+	l, err := u.connected(ctx)
+	if err != nil {
+		u.broken(err)
+		return err
+	}
+	var state bucket.State
+	if err := u.timed(ctx, "read region state", func(ctx context.Context) (err error) {
+		state, err = u.cfg.Store.State(ctx)
+		return err
+	}); err != nil {
+		u.failed(err)
+		return err
+	}
+	now := readNow()
+	usage, applied := u.cfg.Demand.Collect(now.clock.Mono), u.unconfirmed()
+	req := u.keeper.Request(readNow().clock, state, lease.Report{
+		Replaces: u.cfg.Store.Replaced(), Usage: usage, Applied: applied,
+	})
+	u.seen, u.last.Incarnation, u.last.Session = state, state.Incarnation, state.Session
+	u.cfg.Local.Saw(state.Region, u.last.Agents)
+	if req.Drop {
+		if err := u.timed(ctx, "drop session in store", func(ctx context.Context) error {
+			return u.cfg.Store.Drop(ctx, req.Session)
+		}); err != nil {
+			u.cfg.Demand.Return(usage)
+			u.failed(err)
+			return err
+		}
+	}
+	u.confirm, u.last.Problem = false, ""
+	if heard, err := u.ask(ctx, l, req); err != nil {
+		if !heard {
+			u.cfg.Demand.Return(usage)
+		}
+		u.confirm = u.confirm || len(applied) > 0
+		return err
+	}
+	for _, a := range applied {
+		if u.applied[a.Key] == a {
+			delete(u.applied, a.Key)
+		}
+	}
+	u.confirm = u.confirm || len(u.applied) > 0
+	return nil
+}
+
+// failed is a sync that failed on this side of the stream.
+func (u *Uplink) failed(err error) {
+	u.keeper.Failed(readNow().clock)
+	u.problem(err)
+}
+
+// ask sends req and handles what arrives until its answer has. heard says that
+// the coordinator took the report although the answer is of no use, so that it
+// must not be sent again: reports are added up.
+func (u *Uplink) ask(ctx context.Context, l *link, req quota.SyncRequest) (heard bool, err error) {
+	// A send blocks while the other side does not read; then only the end of the
+	// stream frees it.
+	guard := time.AfterFunc(u.cfg.Timing.Answer, l.cancel)
+	err = l.send(req)
+	if !guard.Stop() && err == nil {
+		err = fmt.Errorf("send to %s: %w", l.endpoint, context.DeadlineExceeded)
+	}
+	if err != nil {
+		u.broken(err)
+		return false, err
+	}
+	for {
+		m, lost, err := l.take()
+		u.confirm = u.confirm || lost
+		if err != nil {
+			u.broken(err)
+			return false, err
+		}
+		if m != nil {
+			err := u.answer(ctx, *m)
+			switch {
+			case m.resp.Seq == req.Seq && err != nil:
+				u.problem(err)
+				if m.resp.Refusal != nil {
+					return false, err
+				}
+				// The answer cannot be used, so neither can this stream.
+				u.disconnect()
+				return true, err
+			case m.resp.Seq == req.Seq:
+				return true, nil
+			case err != nil && !errors.Is(err, lease.ErrNotAsked):
+				u.problem(err)
+			}
+			continue
+		}
+		left := u.keeper.NextSync(readNow().clock, lease.Pending{}).Duration()
+		if left == 0 {
+			// The stream is abandoned, so that a late answer cannot come.
+			err := fmt.Errorf("sync %d with %s: no answer within %s", req.Seq, l.endpoint, u.cfg.Timing.Answer)
+			u.broken(err)
+			return false, err
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-l.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			u.disconnect()
+			u.keeper.Failed(readNow().clock)
+			return false, ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// answer judges one message and does what it allows.
+func (u *Uplink) answer(ctx context.Context, m received) error {
+	e, err := u.keeper.Response(m.at.clock, m.resp)
+	if err != nil {
+		return err
+	}
+	if e.Agents > 0 {
+		u.last.Agents = e.Agents
+	}
+	incarnation := u.seen.Incarnation
+	if e.Renew != nil {
+		incarnation = e.Renew.Incarnation
+		if err := u.renew(ctx, *e.Renew); err != nil {
+			// Without the session no assignment can be applied either.
+			u.problem(err)
+			u.confirm = true
+			return nil
+		}
+	}
+	if e.Adopt != nil {
+		u.adopt(ctx, incarnation, *e.Adopt)
+	}
+	for some := range slices.Chunk(e.Apply, applyBatch) {
+		u.apply(ctx, incarnation, some)
+	}
+	return nil
+}
+
+func (u *Uplink) renew(ctx context.Context, r lease.Renew) error {
+	if r.First && !(u.seen.First && u.seen.Incarnation == r.Incarnation) {
+		if err := u.timed(ctx, "mark first incarnation", func(ctx context.Context) error {
+			return u.cfg.Store.MarkFirst(ctx, r.Incarnation)
+		}); err != nil {
+			return err
+		}
+	}
+	if err := u.timed(ctx, fmt.Sprintf("renew session %d", r.Session), func(ctx context.Context) error {
+		return u.cfg.Store.Renew(ctx, r.Incarnation, r.Session, r.Deadline)
+	}); err != nil {
+		return err
+	}
+	if u.last.Session != r.Session {
+		// What was applied in an older session need not be confirmed any more.
+		maps.DeleteFunc(u.applied, func(_ quota.Key, a quota.Applied) bool { return a.Session < r.Session })
+		u.last.Session = r.Session
+	}
+	if u.seen.Session == r.Session {
+		r.Deadline = max(r.Deadline, u.seen.Deadline)
+	}
+	u.seen.Session, u.seen.Deadline = r.Session, r.Deadline
+	u.cfg.Local.Saw(u.seen.Region, u.last.Agents)
+	u.metrics.session.Set(float64(r.Session))
+	return nil
+}
+
+func (u *Uplink) adopt(ctx context.Context, incarnation string, c quota.Config) {
+	if err := u.timed(ctx, fmt.Sprintf("adopt configuration %d", c.Version), func(ctx context.Context) error {
+		return u.cfg.Local.Adopt(ctx, incarnation, c)
+	}); err != nil {
+		u.problem(err)
+		return
+	}
+	u.confirm = true
+}
+
+func (u *Uplink) apply(ctx context.Context, incarnation string, some []quota.Assignment) {
+	asks := make([]bucket.ApplyAsk, len(some))
+	for i, a := range some {
+		asks[i] = bucket.ApplyAsk{Assignment: a, Standing: u.cfg.Local.Standing(a.Key, u.seen.Now)}
+	}
+	var done []quota.Applied
+	err := u.timed(ctx, "apply assignments", func(ctx context.Context) (err error) {
+		done, err = u.cfg.Store.Apply(ctx, incarnation, asks)
+		return err
+	})
+	u.metrics.applied(len(some), len(done), err)
+	if err != nil && !refused(err) {
+		// They are repeated until they are confirmed.
+		u.problem(err)
+	}
+	for _, a := range done {
+		u.applied[a.Key] = a
+		u.confirm = true
+		u.Notify(a.Key)
+	}
+}
+
+// refused reports whether the store only refused because of what it holds, which
+// is ordinary: the assignment is old, or belongs to a session that has ended.
+func refused(err error) bool {
+	return !errors.Is(err, enforce.ErrStoreDown) &&
+		(errors.Is(err, bucket.ErrOldSession) || errors.Is(err, bucket.ErrStaleEpoch) ||
+			errors.Is(err, bucket.ErrExpired) || errors.Is(err, bucket.ErrIncarnation))
+}
+
+// unconfirmed returns what was applied and not yet heard by the coordinator.
+func (u *Uplink) unconfirmed() []quota.Applied {
+	out := slices.SortedFunc(maps.Values(u.applied), func(a, b quota.Applied) int {
+		return strings.Compare(string(a.Key), string(b.Key))
+	})
+	return out[:min(len(out), maxReported)]
+}
