@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/cmd/internal/cli"
+	"github.com/quorate/quorate/cmd/internal/logging"
+	"github.com/quorate/quorate/cmd/internal/settings"
+	"github.com/quorate/quorate/cmd/internal/version"
+	"github.com/quorate/quorate/regional"
+	"github.com/quorate/quorate/regional/headers"
+)
+
+// options are the settings of the agent; the values of defaults() are in force
+// unless something else is said.
+type options struct {
+	Region       string   `key:"region" usage:"name of this region, as registered at the coordinator"`
+	Agent        string   `key:"agent" usage:"name of this agent, unique among all agents (default: host name and a random part)"`
+	Coordinators []string `key:"coordinators" usage:"gRPC addresses of all coordinator nodes"`
+	Redis        string   `key:"redis" secret:"url" usage:"the region's Redis: redis://, rediss:// or unix:// URL, or embedded for trying things out"`
+	RedisPrefix  string   `key:"redis_prefix" usage:"what the names of all keys in Redis start with"`
+
+	GRPCAddr  string `key:"grpc_addr" usage:"address of Envoy's rate limit service, empty for none"`
+	HTTPAddr  string `key:"http_addr" usage:"address of /json and /v1/check, empty for none"`
+	AdminAddr string `key:"admin_addr" usage:"address of metrics, health, explain and pprof, empty for none; it has no authentication"`
+
+	Headers    []string `key:"headers" usage:"header fields to add to rate limit service replies: x-ratelimit, ietf, retry-after, reason, or all"`
+	Metadata   bool     `key:"metadata" usage:"add the deciding rules to rate limit service replies as dynamic metadata"`
+	Reflection bool     `key:"reflection" usage:"let gRPC tools list the services"`
+	ShadowMode bool     `key:"shadow_mode" usage:"let every request pass and count what would have been denied"`
+	QuotaMode  bool     `key:"quota_mode" usage:"treat every rule as a quota rule: deny only when all rules of a request deny"`
+
+	CoordinatorCA   string `key:"coordinator_tls_ca" usage:"PEM file with the CA of the coordinators; switches TLS on"`
+	CoordinatorCert string `key:"coordinator_tls_cert" usage:"PEM file with this agent's certificate for the coordinators"`
+	CoordinatorKey  string `key:"coordinator_tls_key" usage:"PEM file with the key of that certificate"`
+	ServerCA        string `key:"grpc_tls_ca" usage:"PEM file with the CA that clients of the rate limit service must be signed by"`
+	ServerCert      string `key:"grpc_tls_cert" usage:"PEM file with the certificate of the rate limit service; switches TLS on"`
+	ServerKey       string `key:"grpc_tls_key" usage:"PEM file with the key of that certificate"`
+
+	DrainDelay time.Duration `key:"drain_delay" usage:"how long to go on serving with readiness off after SIGTERM"`
+	Drain      time.Duration `key:"drain" usage:"how long a shutdown waits for requests in flight"`
+
+	Log logging.Options
+}
+
+func defaults() options {
+	return options{
+		RedisPrefix: "quorate:", GRPCAddr: ":8081", HTTPAddr: ":8080", AdminAddr: ":6070",
+		Reflection: true, Drain: 5 * time.Second, Log: logging.Default(),
+	}
+}
+
+func command() *cobra.Command {
+	o := defaults()
+	root := cli.Root("quorate-agent", "Enforce global rate limits in one region",
+		"quorate-agent answers Envoy's rate limit service (gRPC) and HTTP clients from the\n"+
+			"region's own Redis, and exchanges quota with the coordinator in the background.\n"+
+			"It starts without Redis and without a coordinator and is ready (/readyz) once it\n"+
+			"has rules from either.")
+	root.Example = "  quorate-agent --region eu --coordinators c1:7600,c2:7600,c3:7600 --redis redis://localhost:6379\n" +
+		"  QUORATE_REGION=eu quorate-agent --config agent.yaml"
+	s := settings.New(&o)
+	s.Attach(root)
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if err := s.Load(); err != nil {
+			return cli.Fail(cli.Usage, err, "See quorate-agent --help.")
+		}
+		return serve(c.Context(), o, s.Warnings(), c.ErrOrStderr())
+	}
+	return root
+}
+
+func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) error {
+	log, err := logging.New(stderr, o.Log)
+	if err != nil {
+		return cli.Fail(cli.Usage, err, "")
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	cfg, err := o.config()
+	if err != nil {
+		return cli.Fail(cli.Usage, err, "See quorate-agent --help.")
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg.Logger, cfg.Registerer, cfg.Version = log, registry, version.String()
+	a, err := regional.New(cfg)
+	if errors.Is(err, regional.ErrConfig) {
+		return cli.Fail(cli.Usage, err, "See quorate-agent --help.")
+	}
+	if err != nil {
+		return cli.Fail(cli.Unavailable, fmt.Errorf("start agent: %w", err), "")
+	}
+	if err := a.Run(ctx); err != nil {
+		return cli.Fail(cli.Unavailable, fmt.Errorf("run agent: %w", err), "")
+	}
+	return nil
+}
+
+// config turns the settings into the agent's configuration and reads the files
+// that they name. Its error has all problems.
+func (o options) config() (regional.Config, error) {
+	style, err1 := style(o.Headers)
+	client, err2 := regional.TLSFiles{Cert: o.CoordinatorCert, Key: o.CoordinatorKey, CA: o.CoordinatorCA}.Client()
+	server, err3 := regional.TLSFiles{Cert: o.ServerCert, Key: o.ServerKey, CA: o.ServerCA}.Server()
+	cfg := regional.Config{
+		Region: o.Region, Agent: o.Agent, Coordinators: o.Coordinators, CoordinatorTLS: client,
+		Redis: o.Redis, RedisPrefix: o.RedisPrefix,
+		GRPCAddr: o.GRPCAddr, HTTPAddr: o.HTTPAddr, AdminAddr: o.AdminAddr, ServerTLS: server,
+		Headers: style, Metadata: o.Metadata, Reflection: o.Reflection, ShadowMode: o.ShadowMode, QuotaMode: o.QuotaMode,
+		DrainDelay: o.DrainDelay, Drain: o.Drain,
+	}
+	return cfg, errors.Join(err1, err2, err3, cfg.Validate())
+}
+
+// style reads the list of header kinds.
+func style(kinds []string) (s headers.Style, err error) {
+	for _, k := range kinds {
+		switch strings.ToLower(strings.TrimSpace(k)) {
+		case "all":
+			s = headers.Full()
+		case "x-ratelimit":
+			s.Legacy = true
+		case "ietf":
+			s.IETF = true
+		case "retry-after":
+			s.RetryAfter = true
+		case "reason":
+			s.Reason = true
+		case "", "none":
+		default:
+			return s, fmt.Errorf("headers: %q is none of x-ratelimit, ietf, retry-after, reason, all", k)
+		}
+	}
+	return s, nil
+}
