@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// region is what the leader knows of one region. What belongs to a session
+// starts anew with it.
+type region struct {
+	name   string
+	agents []agent      // connected, sorted by name
+	heard  quota.Micros // the last sync of the live incarnation; at first the start of the term
+	since  quota.Micros // when the region came back into touch
+
+	session quota.SessionID
+	until   quota.Micros // when the session ends unless it is renewed
+	// marking, doubt and ending keep the session from being renewed: a mark is
+	// proposed; it may have been; the end has been proposed.
+	marking, doubt bool
+	ending         quota.SessionID
+	ended          bool // EndSession is open
+
+	// adopted is the configuration the live incarnation has reported.
+	adopted   uint64
+	adopting  bool // Adopted is open
+	offering  bool // Offer is open
+	offerFrom quota.Micros
+
+	flights map[quota.Key]*flight
+	unsent  []quota.Key
+	waiting bool         // an assignment was sent since the region was heard
+	asked   quota.Micros // when the first of them was
+}
+
+// agent is one connected agent.
+type agent struct {
+	name  string
+	heard quota.Micros
+}
+
+// flight is where an assignment in flight was sent.
+type flight struct {
+	epoch quota.Epoch
+	agent string // "" for nobody yet
+	sent  quota.Micros
+}
+
+// adopt starts the region's memory of a session.
+func (r *region) adopt(s *ledger.Session, until quota.Micros) {
+	r.session, r.until = 0, until
+	if s != nil {
+		r.session = s.ID
+	}
+	r.marking, r.doubt, r.ended = false, false, false
+	r.adopted, r.waiting, r.unsent = 0, false, nil
+	r.flights = map[quota.Key]*flight{}
+}
+
+// hear notes that an agent is connected.
+func (r *region) hear(now quota.Micros, name string) {
+	i, ok := slices.BinarySearchFunc(r.agents, name, func(a agent, n string) int { return cmp.Compare(a.name, n) })
+	if !ok {
+		r.agents = slices.Insert(r.agents, i, agent{name: name})
+	}
+	r.agents[i].heard = now
+}
+
+// lose forgets an agent; what was sent to it must be sent to another.
+func (r *region) lose(name string) {
+	r.agents = slices.DeleteFunc(r.agents, func(a agent) bool { return a.name == name })
+	for k, f := range r.flights {
+		if f.agent == name {
+			f.agent = ""
+			r.unsent = append(r.unsent, k)
+		}
+	}
+	slices.Sort(r.unsent)
+}
+
+// expire forgets agents that have not been heard for a whole session.
+func (r *region) expire(now, age quota.Micros) {
+	for _, a := range r.agents {
+		if now-a.heard > age {
+			r.lose(a.name)
+			return // the next one next time: agents changes under the loop
+		}
+	}
+}
+
+// route returns the agent that gets assignments of a key: the one that last
+// reported it, else the one heard last, "" for nobody.
+func (r *region) route(now quota.Micros, prefer string) string {
+	var best agent
+	for _, a := range r.agents {
+		if a.name == prefer && now-a.heard <= routeAge {
+			return a.name
+		}
+		if best.name == "" || a.heard > best.heard {
+			best = a
+		}
+	}
+	return best.name
+}
+
+// reachable reports whether an assignment would arrive and be answered.
+func (r *region) reachable(now quota.Micros) bool {
+	stuck := r.waiting && now-r.asked > routeAge
+	return r.session != 0 && r.ending != r.session && len(r.agents) > 0 && !stuck
+}
+
+// renewable reports whether answering a sync may renew the session.
+func (r *region) renewable(s *ledger.Session) bool {
+	return s.ID == r.session && r.ending != s.ID && !s.Silent && !r.marking && !r.doubt
+}
+
+// track keeps the flights in step with what the ledger says of a key.
+func (r *region) track(k quota.Key, h ledger.Holding, held bool) {
+	f := r.flights[k]
+	switch {
+	case !held || h.Flight == nil:
+		delete(r.flights, k)
+	case f == nil || f.epoch != h.Epoch:
+		r.flights[k] = &flight{epoch: h.Epoch}
+		r.unsent = append(r.unsent, k)
+	}
+}

@@ -1,0 +1,103 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// Push is assignments for one connected agent.
+type Push struct {
+	Region, Agent string
+	Assignments   []quota.Assignment
+}
+
+// Push returns the assignments in flight that have not been sent to anybody, by
+// agent. Each is pushed once; answers repeat it.
+func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
+	var all []Push
+	for _, lr := range l.Regions() {
+		r := t.regions[lr.Name]
+		if r == nil || len(r.unsent) == 0 || len(r.agents) == 0 {
+			continue
+		}
+		slices.Sort(r.unsent)
+		first := len(all)
+		for _, k := range slices.Compact(r.unsent) {
+			f := r.flights[k]
+			if f == nil || f.agent != "" {
+				continue
+			}
+			a, ok := assignment(l, r, k, f)
+			if !ok {
+				continue
+			}
+			f.agent, f.sent = r.route(now, t.reporter(k, r.name)), now
+			i := slices.IndexFunc(all[first:], func(p Push) bool { return p.Agent == f.agent })
+			if i < 0 {
+				i = len(all) - first
+				all = append(all, Push{Region: r.name, Agent: f.agent})
+			}
+			all[first+i].Assignments = append(all[first+i].Assignments, a)
+			if !r.waiting {
+				r.waiting, r.asked = true, now
+			}
+		}
+		r.unsent = nil
+	}
+	return all
+}
+
+// Gone says that an agent's stream is closed. What was sent to it goes to
+// another agent of the region.
+func (t *Term) Gone(_ quota.Micros, region, agent string) {
+	if r := t.regions[region]; r != nil {
+		r.lose(agent)
+	}
+}
+
+// answerable returns the assignments in flight that are routed to an agent, in
+// the order in which they were made.
+func (t *Term) answerable(now quota.Micros, l *ledger.Ledger, r *region, agent string) []quota.Assignment {
+	var all []quota.Assignment
+	for k, f := range r.flights {
+		if f.agent == agent && now-f.sent < resendAge || r.route(now, t.reporter(k, r.name)) != agent {
+			continue
+		}
+		if a, ok := assignment(l, r, k, f); ok {
+			f.agent, f.sent = agent, now
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(a, b quota.Assignment) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	return all
+}
+
+// assignment returns what the ledger has in flight, ok false when it is that no
+// longer.
+func assignment(l *ledger.Ledger, r *region, k quota.Key, f *flight) (a quota.Assignment, ok bool) {
+	acct := l.Account(k)
+	if acct == nil {
+		return a, false
+	}
+	h, held := acct.Holding(r.name)
+	if !held || h.Flight == nil || h.Epoch != f.epoch {
+		return a, false
+	}
+	return quota.Assignment{
+		Key: k, Session: r.session, Epoch: h.Epoch,
+		Lease: h.Flight.Lease, Credit: h.Flight.Credit, Release: h.Flight.Release,
+	}, true
+}
+
+// reporter returns the agent of a region that last reported a key.
+func (t *Term) reporter(k quota.Key, region string) string {
+	if e := t.book.entries[k]; e != nil {
+		if d := e.demand(region); d != nil {
+			return d.agent
+		}
+	}
+	return ""
+}

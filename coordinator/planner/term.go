@@ -1,0 +1,136 @@
+package planner
+
+import (
+	"github.com/quorate/quorate/coordinator/fairshare"
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+// Term is the leader's memory for one term. It is not safe for concurrent use.
+type Term struct {
+	cfg      Config
+	regions  map[string]*region
+	book     book
+	ticked   quota.Micros // the last proposal
+	version  uint64       // of the configuration seen last
+	versions uint64       // a sum over what the regions may be using
+}
+
+// NewTerm starts a term. It is called after the barrier: the ledger has every
+// entry of older terms. Every session gets a full lifetime from now, because a
+// former leader may have renewed it just before; one that is marked silent was
+// not renewed since the mark, and gets what it had left then.
+func NewTerm(now quota.Micros, l *ledger.Ledger, cfg Config) *Term {
+	t := &Term{
+		cfg: cfg.withDefaults(), regions: map[string]*region{},
+		book: book{entries: map[quota.Key]*entry{}}, ticked: now,
+	}
+	t.observe(now, l)
+	for _, lr := range l.Regions() {
+		if s := lr.Session; s != nil && s.Silent {
+			r := t.regions[lr.Name]
+			r.until = max(now, r.until-(l.Clock()-s.SilentSince))
+		}
+	}
+	l.Accounts(func(a *ledger.Account) bool {
+		// Nobody waits for these: what is asked for in the new term goes first.
+		e := t.book.add(a.Key, now+quota.Second+quota.Micros(fairshare.Rank(string(a.Key), "")%4e6))
+		e.scale = scaleOf(a.Limit(), t.cfg)
+		for _, h := range a.Holdings() {
+			t.regions[h.Region].track(a.Key, h, true)
+			if h.Leased {
+				e.of(h.Region).assume(now, h.Lease, e.scale)
+			}
+		}
+		return true
+	})
+	return t
+}
+
+// observe brings the memory in step with the ledger's regions, sessions and
+// configurations. What changes there changes every plan.
+func (t *Term) observe(now quota.Micros, l *ledger.Ledger) {
+	var versions uint64
+	for _, lr := range l.Regions() {
+		versions += 3*lr.Confirmed + 5*lr.Offered
+		r := t.regions[lr.Name]
+		var id quota.SessionID
+		if lr.Session != nil {
+			id = lr.Session.ID
+		}
+		if r == nil {
+			r = &region{name: lr.Name, heard: now}
+			t.regions[lr.Name] = r
+			r.adopt(lr.Session, now+t.cfg.session())
+		} else if id != r.session {
+			r.adopt(lr.Session, now+t.cfg.session())
+			t.book.hurryAll(now)
+		}
+		r.expire(now, t.cfg.session())
+	}
+	if len(t.regions) > len(l.Regions()) {
+		for name := range t.regions {
+			if l.Region(name) == nil {
+				delete(t.regions, name)
+			}
+		}
+	}
+	if l.Current().Version != t.version || versions != t.versions {
+		t.version, t.versions = l.Current().Version, versions
+		t.book.hurryAll(now)
+	}
+}
+
+// table seats all regions at a key's table. It returns nil when nothing is
+// counted under the key.
+func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
+	limit, ok := limitOf(l, e.key)
+	if !ok {
+		return nil
+	}
+	a, per, cur := l.Account(e.key), limit.Rate.Per, l.Current()
+	tb := &table{key: e.key, limit: limit, scale: scaleOf(limit, t.cfg), seats: make([]seat, 0, len(l.Regions()))}
+	e.scale = tb.scale
+	if a != nil {
+		tb.opened, tb.orphaned, tb.level = true, a.Orphaned(), a.Level(l.Clock())
+	}
+	for _, lr := range l.Regions() {
+		r := t.regions[lr.Name]
+		s := seat{
+			region: lr.Name, rank: fairshare.Rank(string(e.key), lr.Name),
+			session: r.session, reachable: r.reachable(now),
+			next: quota.Capacity{Rate: quota.Rate{Per: per}},
+		}
+		if !tb.orphaned {
+			s.next = limit.StandingShare(lr.Name, cur.Shares)
+			s.weight, _ = limit.WeightOf(lr.Name, cur.Shares)
+		}
+		if a == nil {
+			s.share = shareOf(l, lr, e.key, per)
+		} else {
+			s.share = a.Share(lr.Name)
+			s.holding, s.held = a.Holding(lr.Name)
+			r.track(e.key, s.holding, s.held)
+		}
+		tb.seats = append(tb.seats, s)
+	}
+	if a == nil {
+		tb.level = max(tb.pool().Burst, 0)
+	}
+	return tb
+}
+
+// wishes sets what each seat wants.
+func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
+	for i := range tb.seats {
+		s := &tb.seats[i]
+		d := e.demand(s.region)
+		if d == nil {
+			continue
+		}
+		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
+		s.low = d.low(now)
+		s.want = d.want(now, t.regions[s.region].since, s.cur(), s.leased(), tb.scale)
+		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)
+	}
+}
