@@ -174,11 +174,10 @@ func (e *Enforcer) answer(ctx context.Context, now time.Duration, s *snapshot, p
 	// Shadow rules are counted whatever the others said, and never change it. An
 	// error is not one of the request; it may have been charged, so it is not
 	// tried again.
-	if err := e.take(ctx, s, p, true); err != nil {
-		p.retained = true
-		return nil
+	p.retained = e.take(ctx, s, p, true) != nil
+	if !p.retained {
+		e.observe(p, true, false)
 	}
-	e.observe(p, true, false)
 	return nil
 }
 

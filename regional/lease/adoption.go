@@ -66,6 +66,9 @@ func Adopt(region string, s bucket.State, cur, prev bucket.Adopted) (*Adoption, 
 		current: g, since: cur.Since, grew: b.Grew, grown: quota.Micros(b.GrownUS),
 		first: s.First, born: s.Since,
 	}
+	if prev.Version == 0 && !s.First {
+		a.grew = true // from nothing: see Standing
+	}
 	if prev.Version != 0 {
 		_, p, err := load(prev)
 		if err != nil {
@@ -156,6 +159,10 @@ func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) buc
 	st := bucket.Standing{Capacity: share, Since: a.since}
 	start := max(a.grown, born)
 	switch {
+	case a.prev == nil && born > 0:
+		// The region came into this configuration without its buckets: it lost
+		// them, or it joined when others had owned the whole limit. Either way
+		// the coordinator did not call it first, and it begins empty.
 	case !counted:
 		st.Base = share.Burst
 		if born > 0 {

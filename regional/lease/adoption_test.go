@@ -316,3 +316,42 @@ func BenchmarkStanding(b *testing.B) {
 		})
 	}
 }
+
+// A region that joins when the limit is in use already owns its share from then
+// on, and no tokens of the time before.
+func TestARegionThatJoinsLateBeginsEmpty(t *testing.T) {
+	const now = 5000 * quota.Second
+	late := bucket.State{Now: now, Since: 0, ConfigSince: now, Region: bucket.Region{Incarnation: "i", Config: 1}}
+	late.Since = 10 * quota.Second // its store is old
+	cfg := quota.Config{
+		Version: 1,
+		Sources: []quota.Source{{Name: "a.yaml", Text: "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: second, requests_per_unit: 100, quota: {standing_share: 0.5}}\n"}},
+		Shares:  quota.Shares{{Region: "us", Weight: 1}},
+	}
+	blob, err := Encode(cfg, "us", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := bucket.Adopted{Version: 1, Since: now, Blob: blob}
+	a, err := Adopt("us", late, first, bucket.Adopted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := a.StandingOf("a|k=x", now); st.Base != 0 || st.Since != now || st.Burst != 50*quota.Token {
+		t.Errorf("at once: have base %v since %v of %v, want none since the adoption", st.Base, st.Since, st.Capacity)
+	}
+	// An edit right after does not make up for it.
+	cfg.Version = 2
+	cfg.Sources = append(cfg.Sources, quota.Source{Name: "b.yaml", Text: "domain: b\n"})
+	if blob, err = Encode(cfg, "us", a); err != nil {
+		t.Fatal(err)
+	}
+	second := bucket.Adopted{Version: 2, Since: now + 1, Blob: blob}
+	late.Config, late.ConfigSince, late.Prev, late.PrevSince = 2, now+1, 1, now
+	if a, err = Adopt("us", late, second, first); err != nil {
+		t.Fatal(err)
+	}
+	if st := a.StandingOf("a|k=x", now+1); st.Base != 0 || st.Since != now {
+		t.Errorf("after an edit: have base %v since %v, want 0 since %v", st.Base, st.Since, now)
+	}
+}

@@ -30,6 +30,7 @@ type Keeper struct {
 	open    *sync    // the sync that waits for its answer
 	seen    *reading // the last reading of the clocks and the store
 	leaving bool
+	last    bool // leaving, and no other agent of the region is known
 
 	// distrust is a session whose deadline in the store may be wrong. Until the
 	// coordinator names a newer one every sync asks to drop it.
@@ -85,6 +86,9 @@ func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest 
 	}
 	if s.Session > k.distrust {
 		k.distrust = 0
+	}
+	if k.last {
+		k.distrust = max(k.distrust, s.Session)
 	}
 	k.seq++
 	k.open = &sync{reading: cur, seq: k.seq, minSession: s.MinSession, trusted: trusted, leaving: k.leaving}
@@ -245,9 +249,12 @@ func (k *Keeper) Waiting() uint64 {
 	return k.open.seq
 }
 
-// Leave makes the following requests say that the agent is shutting down.
-func (k *Keeper) Leave(now Clock) {
-	k.leaving = true
+// Leave makes the following requests say that the agent is shutting down. With
+// last it is the region's only agent as far as it knows: the session is dropped,
+// so that other regions have its leases at once. A sibling that was overlooked
+// falls back to the standing share and opens another session.
+func (k *Keeper) Leave(now Clock, last bool) {
+	k.leaving, k.last = true, last
 	k.schedule.again(now)
 }
 

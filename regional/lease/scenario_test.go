@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what happen
 //	sync [replaces=id]                       the agent reads the store and sends a request
 //	answer [seq=] [session=] [ttl=] …        the coordinator answers the last request
 //	again                                    the last answer arrives once more
-//	push / failed / redirected / leave       what their names say
+//	push / failed / redirected / leave [last]  what their names say
 //	next [usage] [urgent] [applied]          when the next sync is due
 //	incarnate id, renew session=             another agent, or an operator, did this
 //	status                                   the region and the agent's phase
@@ -120,7 +120,7 @@ func (s *stage) run(line string) {
 	case "redirected":
 		s.keeper.Redirected(s.clock)
 	case "leave":
-		s.keeper.Leave(s.clock)
+		s.keeper.Leave(s.clock, len(words) > 1 && words[1] == "last")
 	case "next":
 		_, usage := args["usage"]
 		_, urgent := args["urgent"]

@@ -19,9 +19,6 @@ type call struct {
 	args        []any
 }
 
-// perAsk is the number of arguments of one ask.
-const perAsk = 7
-
 // words fills the command's words for t.
 func (c *call) words(s *Store, incarnation string, config uint64, asks []bucket.Ask) {
 	c.incarnation, c.config = incarnation, config

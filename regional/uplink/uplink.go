@@ -160,7 +160,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 		}).Duration()
 		if wait == 0 {
 			urgent = false
-			u.sync(ctx)
+			_ = u.sync(ctx) // the schedule and the log have its error already
 			u.observe()
 			continue
 		}
@@ -179,12 +179,13 @@ func (u *Uplink) Run(ctx context.Context) error {
 	return nil
 }
 
-// leave sends the last report. It tries again while there is time, since a
+// leave sends the last report and gives the leases back if nobody else is there
+// to use them. It tries again while there is time, since a
 // redirect or a connection that died unnoticed costs one attempt.
 func (u *Uplink) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.cfg.Leave)
 	defer cancel()
-	u.keeper.Leave(readNow().clock)
+	u.keeper.Leave(readNow().clock, u.last.Agents <= 1)
 	var err error
 	for range 3 {
 		if err = u.sync(ctx); err == nil || ctx.Err() != nil {

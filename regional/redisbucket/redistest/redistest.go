@@ -213,12 +213,15 @@ func (s *Server) launch() error {
 	s.proc = proc
 	for deadline := time.Now().Add(ready); ; time.Sleep(5 * time.Millisecond) {
 		info, err := s.Do("INFO", "server")
-		if err == nil && strings.Contains(info, "process_id:"+strconv.Itoa(proc.Pid)+"\r") {
-			return nil
+		if err == nil {
+			if strings.Contains(info, "process_id:"+strconv.Itoa(proc.Pid)+"\r") {
+				return nil
+			}
+			err = errors.New("another process answers there")
 		}
 		if time.Now().After(deadline) || exited(proc) {
 			tail, _ := os.ReadFile(logName)
-			return errors.Join(fmt.Errorf("redis-server at %s does not answer (last error: %v); its log: %s", s.Addr(), err, tail), s.Kill())
+			return errors.Join(fmt.Errorf("redis-server at %s does not answer (%w); its log: %s", s.Addr(), err, tail), s.Kill())
 		}
 	}
 }
