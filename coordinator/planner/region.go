@@ -26,8 +26,9 @@ type region struct {
 
 	// adopted is the configuration the live incarnation has reported.
 	adopted   uint64
-	adopting  bool // Adopted is open
-	offering  bool // Offer is open
+	adopting  bool   // Adopted is open
+	pushed    uint64 // the offer that was pushed
+	offering  bool   // Offer is open
 	offerFrom quota.Micros
 
 	flights map[quota.Key]*flight

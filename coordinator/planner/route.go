@@ -8,19 +8,24 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// Push is assignments for one connected agent.
+// Push is what to say to one connected agent between answers: assignments, or
+// the configuration that the region may adopt. It renews nothing.
 type Push struct {
 	Region, Agent string
-	Assignments   []quota.Assignment
+	quota.SyncResponse
 }
 
-// Push returns the assignments in flight that have not been sent to anybody, by
-// agent. Each is pushed once; answers repeat it.
+// Push returns the assignments in flight and the configurations offered that
+// have not been sent to anybody, by agent. Each is pushed once; answers repeat it.
 func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 	var all []Push
 	for _, lr := range l.Regions() {
 		r := t.regions[lr.Name]
-		if r == nil || len(r.unsent) == 0 || len(r.agents) == 0 {
+		if r == nil || len(r.agents) == 0 {
+			continue
+		}
+		all = t.pushConfig(all, now, l, lr, r)
+		if len(r.unsent) == 0 {
 			continue
 		}
 		slices.Sort(r.unsent)
@@ -38,7 +43,7 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 			i := slices.IndexFunc(all[first:], func(p Push) bool { return p.Agent == f.agent })
 			if i < 0 {
 				i = len(all) - first
-				all = append(all, Push{Region: r.name, Agent: f.agent})
+				all = append(all, Push{r.name, f.agent, quota.SyncResponse{Cluster: l.Cluster()}})
 			}
 			all[first+i].Assignments = append(all[first+i].Assignments, a)
 			if !r.waiting {
@@ -48,6 +53,25 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 		r.unsent = nil
 	}
 	return all
+}
+
+// pushConfig appends the configuration that a region may adopt since the last
+// offer: an idle region would hear of it only with its next renewal.
+func (t *Term) pushConfig(all []Push, now quota.Micros, l *ledger.Ledger, lr *ledger.Region, r *region) []Push {
+	if lr.Offered == lr.Confirmed || r.pushed >= lr.Offered {
+		return all
+	}
+	r.pushed = lr.Offered
+	return append(all, Push{r.name, r.route(now, ""), quota.SyncResponse{Cluster: l.Cluster(), Config: offered(l, lr)}})
+}
+
+// offered returns the configuration that a region may adopt.
+func offered(l *ledger.Ledger, lr *ledger.Region) *quota.Config {
+	c := l.Config(lr.Offered)
+	if c == nil {
+		return nil
+	}
+	return &quota.Config{Version: c.Version, Sources: c.Sources, Shares: c.Shares}
 }
 
 // Gone says that an agent's stream is closed. What was sent to it goes to

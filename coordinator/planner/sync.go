@@ -154,8 +154,8 @@ func (t *Term) Answer(now, checked quota.Micros, l *ledger.Ledger, req quota.Syn
 	resp.Session, resp.TTL = s.ID, t.cfg.Timing.TTL
 	resp.First = lr.First == req.Incarnation.ID
 	resp.Agents = max(1, len(r.agents))
-	if c := l.Config(lr.Offered); lr.Offered > req.Config && c != nil {
-		resp.Config = &quota.Config{Version: c.Version, Sources: c.Sources, Shares: c.Shares}
+	if lr.Offered > req.Config {
+		resp.Config = offered(l, lr)
 	}
 	resp.Assignments = t.answerable(now, l, r, req.Agent)
 	return resp

@@ -218,13 +218,14 @@ func (k *Keeper) judge(now Clock, s *sync, r quota.SyncResponse) (Effects, error
 	return e, nil
 }
 
-// push accepts assignments between answers. It renews nothing; the store applies
-// an assignment only to the session that it belongs to.
+// push accepts assignments and a configuration between answers. It renews
+// nothing; the store applies an assignment only to the session it belongs to, and
+// adopts only newer configurations.
 func (k *Keeper) push(r quota.SyncResponse) (Effects, error) {
 	if k.cluster == "" || r.Cluster != k.cluster {
 		return Effects{}, fmt.Errorf("push: %w: have %q, want %q", ErrWrongCluster, r.Cluster, k.cluster)
 	}
-	return Effects{Apply: r.Assignments}, nil
+	return Effects{Adopt: r.Config, Apply: r.Assignments}, nil
 }
 
 // Failed says that the open sync got no answer: the stream broke, it took
