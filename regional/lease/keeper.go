@@ -61,7 +61,9 @@ type reading struct {
 }
 
 // New returns a keeper that has never spoken to a coordinator.
-func New(cfg Config) *Keeper { return &Keeper{cfg: cfg} }
+func New(cfg Config) *Keeper {
+	return &Keeper{cfg: cfg, schedule: schedule{patience: min(lastBackoff, quota.MicrosOf(cfg.Timing.TTL)/8)}}
+}
 
 // Report is what a sync tells beside the region's state.
 type Report struct {

@@ -13,8 +13,8 @@ const (
 	// urgentGap is the least time between two syncs, so that a burst of urgent
 	// keys shares one.
 	urgentGap = 5 * quota.Second / 1000
-	// Backoff doubles from firstBackoff to lastBackoff, which is well below a
-	// TTL so that an election costs no lease.
+	// Backoff doubles from firstBackoff to lastBackoff, or to an eighth of the
+	// TTL where that is less, so that an election costs no lease.
 	firstBackoff = 100 * quota.Second / 1000
 	lastBackoff  = 2 * quota.Second
 	// freeRedirects is how many leader redirects in a row cost no backoff.
@@ -28,6 +28,7 @@ type schedule struct {
 	renewAt   quota.Micros // when a sync is due though there is nothing to report
 	notBefore quota.Micros // backoff
 	jitter    float64      // of the next report
+	patience  quota.Micros // the longest backoff
 	failures  int
 	redirects int
 }
@@ -79,7 +80,7 @@ func (s *schedule) answered(now Clock, ttl time.Duration, random func() float64)
 
 func (s *schedule) failed(now Clock, random func() float64) {
 	// Half of the backoff is random.
-	wait := min(lastBackoff, firstBackoff<<min(s.failures, 10))
+	wait := min(s.patience, firstBackoff<<min(s.failures, 10))
 	s.failures++
 	s.started = true
 	s.renewAt = now.Mono
