@@ -35,7 +35,7 @@ type Agent struct {
 	metrics   *metrics
 	held      *held
 	embedded  *embedded.Server // nil with a Redis outside
-	store     *redisbucket.Store
+	store     Store
 	region    *region
 	demand    *demand.Tracker
 	enforcer  *enforce.Enforcer
@@ -98,7 +98,7 @@ func (a *Agent) assemble() error {
 	cfg.Registerer.MustRegister(a.held)
 	a.region = &region{
 		name: cfg.Region, store: a.store, enforcer: a.enforcer, metrics: a.metrics, held: a.held, log: a.log,
-		turn: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), back: make(chan struct{}, 1),
 	}
 	var creds credentials.TransportCredentials
 	if cfg.CoordinatorTLS != nil {
@@ -106,6 +106,7 @@ func (a *Agent) assemble() error {
 	}
 	a.uplink = uplink.New(uplink.Config{
 		Region: cfg.Region, Agent: cfg.Agent, Coordinators: cfg.Coordinators, Credentials: creds, Timing: cfg.Timing,
+		Dial: cfg.DialCoordinator, Clocks: cfg.Clocks,
 		Leave: cfg.Drain, Store: &heldStore{Store: a.store, held: a.held}, Local: a.region, Demand: a.demand,
 		Logger: a.log, Registerer: cfg.Registerer,
 	})
@@ -121,6 +122,10 @@ func (l leases) Await(ctx context.Context, k quota.Key, limit time.Duration) err
 }
 
 func (a *Agent) openStore() (err error) {
+	if a.cfg.Store != nil {
+		a.store = a.cfg.Store
+		return nil
+	}
 	cfg := redisbucket.Config{URL: a.cfg.Redis, Prefix: a.cfg.RedisPrefix, Logger: a.log, Registerer: a.cfg.Registerer}
 	if a.cfg.Redis == Embedded {
 		a.log.Warn("the region's store is embedded: its buckets end with this process and no other agent can share them; give --redis a Redis for real use")
@@ -129,8 +134,12 @@ func (a *Agent) openStore() (err error) {
 		}
 		cfg = a.embedded.Config(cfg)
 	}
-	a.store, err = redisbucket.New(cfg)
-	return err
+	s, err := redisbucket.New(cfg)
+	if err != nil {
+		return err
+	}
+	a.store = s
+	return nil
 }
 
 func (a *Agent) listen() error {
@@ -141,7 +150,7 @@ func (a *Agent) listen() error {
 		if p.addr == "" {
 			continue
 		}
-		l, err := net.Listen("tcp", p.addr)
+		l, err := a.cfg.Listen("tcp", p.addr)
 		if err != nil {
 			return fmt.Errorf("open port: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,10 +36,26 @@ descriptors:
   rate_limit: {unit: second, requests_per_unit: 0}
 - key: free
   rate_limit: {unlimited: true}
+- key: zero-allow
+  rate_limit: {unit: second, requests_per_unit: 0, quota: {on_store_failure: allow, on_disconnect: allow}}
 - key: two
   rate_limits:
-  - {name: burst, unit: minute, requests_per_unit: 4, quota: {standing_share: 1}}
-  - {name: daily, unit: day, requests_per_unit: 200, quota: {standing_share: 1}}
+  - {name: burst, unit: second, unit_multiplier: 5, requests_per_unit: 20, quota: {standing_share: 1}}
+  - {name: daily, unit: day, requests_per_unit: 24, quota: {standing_share: 1}}
+- key: method
+  value: "*"
+  rate_limit: {unit: day, requests_per_unit: 2000, quota: {standing_share: 1}}
+- key: method
+  value: login
+  rate_limit: {unit: day, requests_per_unit: 20, quota: {standing_share: 1}}
+- key: plan
+  descriptors:
+  - key: account
+    rate_limit: {unit: day, requests_per_unit: 4, quota: {standing_share: 1}}
+- key: brisk
+  rate_limit: {unit: second, requests_per_unit: 2, quota: {standing_share: 1}}
+- key: quick
+  rate_limit: {unit: second, requests_per_unit: 2000, quota: {standing_share: 1, on_store_failure: deny}}
 - key: seen
   rate_limit: {unit: day, requests_per_unit: 2, quota: {standing_share: 1}}
   shadow_mode: true
@@ -140,6 +157,17 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 			t.Error("the impossible request burned tokens")
 		}
 	})
+	t.Run("K12DeniedRequestBurnsNoTokens", func(t *testing.T) {
+		for _, c := range []struct {
+			hits uint32
+			over bool
+			left uint32
+		}{{8, false, 2}, {5, true, 0}, {1, false, 1}} {
+			if resp := a.ask(t, c.hits, "ip=10.0.0.12"); over(resp) != c.over || resp.Statuses[0].LimitRemaining != c.left {
+				t.Errorf("%d hits: want over %v with %d left, have %v", c.hits, c.over, c.left, resp)
+			}
+		}
+	})
 	t.Run("K23PeeksDoNotConsume", func(t *testing.T) {
 		peek := descriptors("user=peek")
 		peek[0].HitsAddend = wrapperspb.UInt64(0)
@@ -156,16 +184,51 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 		}
 	})
 	t.Run("K32TwoWindowsOnOneDescriptor", func(t *testing.T) {
-		if over(a.ask(t, 2, "two=1")) {
-			t.Fatal("the first two were denied")
+		// Half of 20 in 5 s and of 24 a day: the shorter window denies first.
+		for i := range 11 {
+			resp := a.ask(t, 1, "two=1")
+			if s := resp.Statuses[0]; over(resp) != (i == 10) || s.CurrentLimit.Name != "burst" {
+				t.Fatalf("hit %d: have %v", i+1, resp)
+			}
 		}
-		resp := a.ask(t, 1, "two=1")
-		if s := resp.Statuses[0]; !over(resp) || s.CurrentLimit.Name != "burst" {
-			t.Errorf("want the minute's limit to deny, have %v", resp)
+		// One comes back in half a second, in the longer window in two hours.
+		eventually(t, "the shorter window has room", func() bool { return !over(a.ask(t, 1, "two=1")) })
+		eventually(t, "the longer window denies", func() bool {
+			resp := a.ask(t, 1, "two=1")
+			return over(resp) && resp.Statuses[0].CurrentLimit.Name == "daily"
+		})
+	})
+	t.Run("K35TwoRulesDoNotShareACounter", func(t *testing.T) {
+		for i := range 12 {
+			if over(a.ask(t, 5, "method=other")) {
+				t.Fatal("the wildcard denied")
+			}
+			if have, want := over(a.ask(t, 1, "method=login")), i >= 10; have != want {
+				t.Errorf("login %d: want over %v, have %v", i+1, want, have)
+			}
 		}
-		resp = a.ask(t, 150, "two=2")
-		if s := resp.Statuses[0]; !over(resp) {
-			t.Errorf("want over, have %v", s)
+	})
+	t.Run("K37EveryValueIsInTheKey", func(t *testing.T) {
+		for _, who := range []string{"plan=x,account=a", "plan=x,account=b", "plan=y,account=a", "plan=x,account="} {
+			for i := range 3 {
+				if have, want := over(a.ask(t, 1, who)), i == 2; have != want {
+					t.Errorf("%s, hit %d: want over %v, have %v", who, i+1, want, have)
+				}
+			}
+		}
+	})
+	t.Run("K82WaitingExactlyRetryAfterIsEnough", func(t *testing.T) {
+		resp := a.ask(t, 1, "brisk=1")
+		for !over(resp) {
+			resp = a.ask(t, 1, "brisk=1")
+		}
+		wait, err := strconv.Atoi(header(resp, headers.RetryAfter))
+		if err != nil || wait != 1 {
+			t.Fatalf("Retry-After: want 1, have %q", header(resp, headers.RetryAfter))
+		}
+		time.Sleep(time.Duration(wait) * time.Second)
+		if code, h, _ := a.get(t, a.http+"/v1/check?domain=api&brisk=1"); code != http.StatusOK {
+			t.Errorf("after the wait: want 200, have %d %v", code, h)
 		}
 	})
 	t.Run("ShadowRuleIsCountedAndNeverDenies", func(t *testing.T) {

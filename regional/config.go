@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -38,11 +39,19 @@ type Config struct {
 	CoordinatorTLS *tls.Config
 	// Redis is the URL of the region's Redis (redis://, rediss://, unix://), or Embedded.
 	Redis string
+	// Store, when set, is the region's store in place of Redis.
+	Store Store
 	// RedisPrefix starts the names of all keys in Redis. Default "quorate:".
 	RedisPrefix string
 
 	// GRPCAddr, HTTPAddr and AdminAddr are where the agent listens.
 	GRPCAddr, HTTPAddr, AdminAddr string
+	// Listen opens the ports, DialCoordinator the connections to coordinators, and
+	// Clocks reads the machine's clocks. Default are net.Listen, TCP and the
+	// kernel's clocks; tests with virtual time replace all three.
+	Listen          func(network, address string) (net.Listener, error)
+	DialCoordinator func(ctx context.Context, address string) (net.Conn, error)
+	Clocks          func() (mono, boot, realtime quota.Micros)
 	// ServerTLS, when set, is what GRPCAddr speaks.
 	ServerTLS *tls.Config
 	// Headers are added to RLS replies; /v1/check always has all of them.
@@ -104,6 +113,9 @@ func (c Config) Validate() error {
 		}
 	}
 	switch u, err := url.Parse(c.Redis); {
+	case c.Store != nil && c.Redis == "":
+	case c.Store != nil:
+		bad("redis: %q is not used when the store is given, leave one of them out", c.Redis)
 	case c.Redis == "":
 		bad("redis: missing, give redis://HOST:6379 or %s", Embedded)
 	case c.Redis == Embedded:
@@ -157,6 +169,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Timing == (quota.Timing{}) {
 		c.Timing = quota.DefaultTiming()
+	}
+	if c.Listen == nil {
+		c.Listen = net.Listen
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

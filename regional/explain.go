@@ -130,7 +130,7 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 		return x // the store does not answer
 	}
 	// Cost 1 in a take of its own would charge, so it is judged from a look.
-	ask := bucket.Ask{Key: key, Standing: st, Mode: modeOf(l.OnDisconnect)}
+	ask := bucket.Ask{Key: key, Standing: st, Mode: enforce.ModeOf(l.OnDisconnect)}
 	res, err := a.store.Take(ctx, enforce.Take{Incarnation: incarnation, Config: version, Asks: []bucket.Ask{ask}})
 	if err == nil && len(res.Verdicts) == 1 {
 		v := res.Verdicts[0]
@@ -153,18 +153,6 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 		}
 	}
 	return x
-}
-
-func modeOf(o rules.OnDisconnect) bucket.Mode {
-	switch o {
-	case rules.OnDisconnectHold:
-		return bucket.ModeHold
-	case rules.OnDisconnectDeny:
-		return bucket.ModeDeny
-	case rules.OnDisconnectAllow:
-		return bucket.ModeAllow
-	}
-	return bucket.ModeStanding
 }
 
 // rulesText returns the rules in force, one line each, in the manner of

@@ -12,7 +12,6 @@ import (
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/lease"
-	"github.com/quorate/quorate/regional/redisbucket"
 )
 
 // region keeps this agent's view of its region up to date: the state and the
@@ -21,13 +20,15 @@ import (
 // when the store calls their view stale.
 type region struct {
 	name     string
-	store    *redisbucket.Store
+	store    Store
 	enforcer *enforce.Enforcer
 	metrics  *metrics
 	held     *held
 	log      *slog.Logger
 	// turn holds a token while somebody reads or changes the configuration.
 	turn chan struct{}
+	// back holds a token when the store has answered and is owed something.
+	back chan struct{}
 	// known is the state that the adoption in force was read with; guarded by turn.
 	known bucket.State
 	// failure is the last problem with the adopted configuration, so that it is
@@ -36,15 +37,27 @@ type region struct {
 
 	answered atomic.Bool // the store has answered once
 	agents   atomic.Int64
-	state    atomic.Pointer[bucket.State]
 }
 
 // Saw takes over what the sync loop read or renewed.
-func (r *region) Saw(s bucket.Region, agents int) {
+func (r *region) Saw(s bucket.State, agents int) {
 	if agents > 0 {
 		r.agents.Store(int64(agents))
 	}
-	r.enforcer.SetView(enforce.View{Region: s, Agents: max(1, int(r.agents.Load()))})
+	r.see(s)
+}
+
+// see tells decisions what the store said. A store that has answered can take
+// what is owed to it, so watch hears of it at once.
+func (r *region) see(s bucket.State) {
+	r.enforcer.SetView(enforce.View{Region: s.Region, Now: s.Now, Agents: max(1, int(r.agents.Load()))})
+	if r.enforcer.Owing() == 0 {
+		return
+	}
+	select {
+	case r.back <- struct{}{}:
+	default:
+	}
 }
 
 // Standing returns the standing share of a key, none before there are rules.
@@ -106,8 +119,7 @@ func (r *region) read(ctx context.Context) error {
 			return err
 		}
 		r.answered.Store(true)
-		r.state.Store(&s)
-		r.Saw(s.Region, 0)
+		r.see(s)
 		r.metrics.region(s)
 		r.held.saw(s)
 		if r.current(s) {
@@ -145,6 +157,7 @@ func (r *region) adopt(s bucket.State, current, prev bucket.Adopted) error {
 	old := r.enforcer.Adoption()
 	r.known = s
 	r.enforcer.Adopt(a)
+	r.see(s) // a new adoption does not know the store's clock yet
 	r.metrics.adopted(a)
 	if old == nil || old.Version != a.Version {
 		r.log.Info("rules adopted", "version", a.Version, "domains", len(a.Set.Domains()), "rules", len(a.Set.Rules()))
@@ -157,8 +170,9 @@ const (
 	// agent may not know that the store is back or that another agent adopted a
 	// configuration, when no request tells it.
 	watchEvery = time.Second
-	// watchStart is the same before there are rules.
-	watchStart = 200 * time.Millisecond
+	// watchSoon is the same before there are rules, and while the store is away
+	// or owed something.
+	watchSoon = 200 * time.Millisecond
 	// watchTimeout bounds one reading.
 	watchTimeout = time.Second
 )
@@ -166,33 +180,43 @@ const (
 // watch refreshes until ctx ends, and settles what was admitted while the store
 // was away.
 func (r *region) watch(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		r.look(ctx)
-		wait := watchEvery
-		if r.enforcer.Adoption() == nil {
-			wait = watchStart
-		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			if r.enforcer.Owing() > 0 {
 				r.look(context.WithoutCancel(ctx)) // or the debt would be forgotten
 			}
 			return
+		case <-r.back:
+			r.settle(ctx)
 		case <-timer.C:
+			wait := watchEvery
+			if !r.look(ctx) || r.enforcer.Adoption() == nil || r.enforcer.Owing() > 0 {
+				wait = watchSoon
+			}
+			timer.Reset(wait)
 		}
 	}
 }
 
-func (r *region) look(ctx context.Context) {
+// look refreshes and settles. It reports whether the store answered.
+func (r *region) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	err := r.Refresh(ctx)
 	if errors.Is(err, enforce.ErrStoreDown) || ctx.Err() != nil {
-		return
+		return false
 	}
-	// The store answered, so it can take what is owed to it.
+	r.settle(ctx)
+	return true
+}
+
+// settle charges the store, which has answered, with what it is owed.
+func (r *region) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
 	if err := r.enforcer.Settle(ctx); err != nil {
 		r.log.Warn("what was admitted while the store was away is not charged yet; it is tried again", "err", err)
 	}

@@ -11,12 +11,30 @@ import (
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/redisbucket"
+	"github.com/quorate/quorate/regional/uplink"
 )
+
+// Store is a region's store as an agent uses it, safe for concurrent use.
+type Store interface {
+	enforce.Store
+	uplink.Store
+	// Adopt stores a newer configuration and keeps the one before it.
+	Adopt(ctx context.Context, incarnation string, version uint64, blob []byte) error
+	// Config returns the adopted configuration and the one before it; Version is
+	// 0 where there is none.
+	Config(ctx context.Context) (current, prev bucket.Adopted, err error)
+	// Read returns the record of a key as it is stored.
+	Read(ctx context.Context, key quota.Key) (bucket.Record, bool, error)
+	// Close is called once, when the agent has stopped.
+	Close() error
+}
+
+var _ Store = (*redisbucket.Store)(nil)
 
 // toldStore is the store as decisions use it: it logs why the store fails, one
 // line now and then however many requests fail.
 type toldStore struct {
-	*redisbucket.Store
+	Store
 	log   *slog.Logger
 	quiet quiet
 }
@@ -49,7 +67,7 @@ func (s *toldStore) tell(op string, err error) {
 // heldStore is the store as the sync loop uses it: it counts the leases that
 // this agent applied.
 type heldStore struct {
-	*redisbucket.Store
+	Store
 	held *held
 }
 

@@ -182,12 +182,14 @@ func (p *plan) finish(c *count, s *snapshot) {
 			c.early, c.earlyAt, c.over = BurstExceeded, i, true
 		}
 		it.ask.Cost = c.cost
-		it.ask.Mode = mode(it.limit.OnDisconnect)
+		it.ask.Mode = ModeOf(it.limit.OnDisconnect)
 		it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
 	}
 }
 
-func mode(o rules.OnDisconnect) bucket.Mode {
+// ModeOf returns what the store is asked to do while the region is disconnected,
+// for a limit's on_disconnect.
+func ModeOf(o rules.OnDisconnect) bucket.Mode {
 	switch o {
 	case rules.OnDisconnectHold:
 		return bucket.ModeHold

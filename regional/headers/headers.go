@@ -118,11 +118,14 @@ func Binding(d enforce.Decision) *enforce.Status {
 // the longest of the statuses that deny, as the request is served only when
 // none of them does.
 func RetrySeconds(d enforce.Decision) int64 {
-	longest := d.Retry
+	var longest time.Duration
 	for _, s := range d.Statuses {
 		if s.Over && !s.Shadowed {
 			longest = max(longest, wait(s))
 		}
+	}
+	if longest == 0 {
+		longest = d.Retry
 	}
 	return max(1, Seconds(longest))
 }

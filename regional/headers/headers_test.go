@@ -2,6 +2,7 @@ package headers
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,32 +123,50 @@ func TestK11NeverSatisfiableIsNotToldToHurry(t *testing.T) {
 	}
 }
 
-// K83, K84, K87: whatever a status holds, every number is a whole one between 0
-// and what the limit can explain, and a reset is always there.
+// numbers finds the parameters of RateLimit and RateLimit-Policy.
+var numbers = regexp.MustCompile(`;([a-z])=([^;,]*)`)
+
+// K83, K84, K87: whatever the statuses hold, every number is a whole one between
+// 0 and what the limits can explain, and a reset is always there.
 func TestK83EveryNumberIsWholeAndInRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Uint32Range(1, math.MaxUint32).Draw(t, "requests")
-		per := time.Duration(rapid.Int64Range(1, 365*86400).Draw(t, "per")) * time.Second
 		over := rapid.Bool().Draw(t, "over")
-		d := enforce.Decision{Over: over, Statuses: []enforce.Status{{
-			Over: over, Rule: &rules.Rule{ID: "r"}, Limit: limit("", n, per), Never: rapid.Bool().Draw(t, "never"),
-			Remaining: rapid.Uint32().Draw(t, "remaining"),
-			Reset:     time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(t, "reset")),
-			Retry:     time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(t, "retry")),
-			Reason:    enforce.LeaseEmpty,
-		}}}
+		some := func(name string) time.Duration { return time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(t, name)) }
+		d := enforce.Decision{Over: over, Retry: some("retry")}
+		longest := int64(0)
+		for range rapid.IntRange(1, 3).Draw(t, "statuses") {
+			n := rapid.Uint32Range(1, math.MaxUint32).Draw(t, "requests")
+			per := rapid.Int64Range(1, 365*86400).Draw(t, "per")
+			longest = max(longest, per)
+			d.Statuses = append(d.Statuses, enforce.Status{
+				Over: over, Rule: &rules.Rule{ID: "r"}, Limit: limit("", n, time.Duration(per)*time.Second), Never: rapid.Bool().Draw(t, "never"),
+				Remaining: rapid.Uint32().Draw(t, "remaining"), Reset: some("reset"), Retry: some("retry"), Reason: enforce.LeaseEmpty,
+			})
+		}
+		number := func(name, text string) int64 {
+			v, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || v < 0 || strconv.FormatInt(v, 10) != text {
+				t.Fatalf("%s: %q is not a whole number from 0", name, text)
+			}
+			return v
+		}
 		reset := false
 		for _, h := range Render(d, Full()) {
 			switch h.Name {
 			case Limit, Remaining, Reset, XRetry, RetryAfter:
-				v, err := strconv.ParseInt(h.Value, 10, 64)
-				if err != nil || v < 0 {
-					t.Fatalf("%s: %q is not a whole number from 0", h.Name, h.Value)
-				}
-				if (h.Name == RetryAfter || h.Name == XRetry) && (v < 1 || v > int64(per/time.Second)) {
-					t.Fatalf("%s: %d is outside 1…%s", h.Name, v, per)
+				v := number(h.Name, h.Value)
+				if (h.Name == RetryAfter || h.Name == XRetry) && (v < 1 || v > longest) {
+					t.Fatalf("%s: %d is outside 1…%d", h.Name, v, longest)
 				}
 				reset = reset || h.Name == Reset
+			case RateLimit, Policy:
+				params := numbers.FindAllStringSubmatch(h.Value, -1)
+				if len(params) != 2*len(d.Statuses) {
+					t.Fatalf("%s: %q does not list %d limits", h.Name, h.Value, len(d.Statuses))
+				}
+				for _, p := range params {
+					number(h.Name+" "+p[1], p[2])
+				}
 			}
 		}
 		if !reset {

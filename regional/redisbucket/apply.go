@@ -30,7 +30,7 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 		}
 		cmds[i] = newInts(ctx, args)
 	}
-	down := s.guard(ctx, "apply", func() (struct{}, error) { return struct{}{}, s.flush(ctx, cmds) })
+	down := s.guard(ctx, "apply", func(c *redis.Client) error { return s.flush(ctx, c, cmds) })
 
 	applied := make([]quota.Applied, 0, len(asks))
 	var problems []error
@@ -55,16 +55,16 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 
 // flush sends cmds in one pipeline, and those again that met a server without
 // the script.
-func (s *Store) flush(ctx context.Context, cmds []redis.Cmder) error {
+func (s *Store) flush(ctx context.Context, c *redis.Client, cmds []redis.Cmder) error {
 	send := func(cmds []redis.Cmder) error {
-		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error { return p.BatchProcess(ctx, cmds...) })
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error { return p.BatchProcess(ctx, cmds...) })
 		return err
 	}
 	err := send(cmds)
 	if !noScript(err) {
 		return err
 	}
-	if err := s.client.ScriptLoad(ctx, s.scripts.apply.source).Err(); err != nil {
+	if err := c.ScriptLoad(ctx, s.scripts.apply.source).Err(); err != nil {
 		return fmt.Errorf("load script: %w", err)
 	}
 	var again []redis.Cmder
@@ -111,10 +111,10 @@ func (s *Store) applyWords(incarnation string, ask *bucket.ApplyAsk) ([]any, err
 // false when there is none.
 func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok bool, err error) {
 	var fields []any
-	err = s.guard(ctx, "read", func() (struct{}, error) {
+	err = s.guard(ctx, "read", func(c *redis.Client) error {
 		var err error
-		fields, err = s.client.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease").Result()
-		return struct{}{}, err
+		fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease").Result()
+		return err
 	})
 	if err != nil {
 		return rec, false, err

@@ -55,10 +55,10 @@ type processor interface {
 // integers.
 func (s *Store) run(ctx context.Context, sc *script, keys []string, argv ...any) ([]int64, error) {
 	var reply []int64
-	err := s.guard(ctx, sc.name, func() (struct{}, error) {
+	err := s.guard(ctx, sc.name, func(c *redis.Client) error {
 		var err error
-		reply, err = runInts(ctx, s.client, sc, evalsha(sc, keys, argv))
-		return struct{}{}, err
+		reply, err = runInts(ctx, c, sc, evalsha(sc, keys, argv))
+		return err
 	})
 	if err == nil && len(reply) == 0 {
 		return nil, fmt.Errorf("%s in regional store: empty reply: %w", sc.name, enforce.ErrStoreDown)
@@ -69,10 +69,10 @@ func (s *Store) run(ctx context.Context, sc *script, keys []string, argv ...any)
 // runValues is run for a reply with texts.
 func (s *Store) runValues(ctx context.Context, sc *script, keys []string, argv ...any) ([]any, error) {
 	var reply []any
-	err := s.guard(ctx, sc.name, func() (struct{}, error) {
+	err := s.guard(ctx, sc.name, func(c *redis.Client) error {
 		var err error
-		reply, err = runValues(ctx, s.client, sc, evalsha(sc, keys, argv))
-		return struct{}{}, err
+		reply, err = runValues(ctx, c, sc, evalsha(sc, keys, argv))
+		return err
 	})
 	return reply, err
 }
@@ -113,17 +113,20 @@ func runValues(ctx context.Context, p processor, sc *script, args []any) ([]any,
 
 func noScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
-// guard runs f behind the circuit breaker and turns its failure into
-// enforce.ErrStoreDown with the cause.
-func (s *Store) guard(ctx context.Context, op string, f func() (struct{}, error)) error {
+// guard runs f on the client behind the circuit breaker and turns its failure
+// into enforce.ErrStoreDown with the cause.
+func (s *Store) guard(ctx context.Context, op string, f func(c *redis.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s in regional store: %w: %w", op, enforce.ErrStoreDown, err)
 	}
-	began := time.Now()
-	_, err := s.breaker.Execute(f)
+	began, c := time.Now(), s.client.Load()
+	_, err := s.breaker.Execute(func() (struct{}, error) { return struct{}{}, f(c) })
 	if err == nil {
 		s.metrics.took(op, time.Since(began))
 		return nil
+	}
+	if demoted(err) {
+		s.forsake(c)
 	}
 	s.metrics.failed(op, reason(err))
 	return fmt.Errorf("%s in regional store: %w: %w", op, enforce.ErrStoreDown, err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/redisbucket/redistest"
@@ -78,7 +79,7 @@ func TestRecordsExpireInTime(t *testing.T) {
 			if res := take(t, s, of(st, tc.a)); !res.Admitted {
 				t.Fatalf("want admitted, have %+v", res)
 			}
-			ms, err := s.client.PTTL(context.Background(), s.bucketKey(tc.a.Key)).Result()
+			ms, err := s.client.Load().PTTL(context.Background(), s.bucketKey(tc.a.Key)).Result()
 			if err != nil || ms.Milliseconds() < tc.min || ms.Milliseconds() > tc.max {
 				t.Errorf("lifetime: want %d to %d ms, have %v %v", tc.min, tc.max, ms, err)
 			}
@@ -92,11 +93,11 @@ func TestK48ARecordWithoutLifetimeRecovers(t *testing.T) {
 	st := state(t, s)
 	share := full(per(1000, quota.Second, 10))
 	take(t, s, of(st, ask("k", 10, share)))
-	if err := s.client.Persist(context.Background(), s.bucketKey("k")).Err(); err != nil {
+	if err := s.client.Load().Persist(context.Background(), s.bucketKey("k")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, patient, "a token", func() bool { return take(t, s, of(st, ask("k", 1, share))).Admitted })
-	if ms, err := s.client.PTTL(context.Background(), s.bucketKey("k")).Result(); err != nil || ms <= 0 {
+	if ms, err := s.client.Load().PTTL(context.Background(), s.bucketKey("k")).Result(); err != nil || ms <= 0 {
 		t.Errorf("the next write gives it a lifetime: have %v %v", ms, err)
 	}
 }
@@ -104,11 +105,42 @@ func TestK48ARecordWithoutLifetimeRecovers(t *testing.T) {
 func TestK53KeysWithBracesAndSpaces(t *testing.T) {
 	s := openAt(t, shared.URL(), nil)
 	st := state(t, s)
-	keys := []quota.Key{"a{b}c", "{", "}", "", "a b", "a\nb", "ü"}
+	share := full(per(1, day, 1))
+	set, err := rules.Parse([]quota.Source{{Name: "rules.yaml", Text: "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofValue := func(v string) quota.Key {
+		e := []rules.Entry{{Key: "k", Value: v}}
+		return set.Match("d", e).Key("d", e, 0)
+	}
+	keys := []quota.Key{"a{b}c", "{", "}", "", "a b", "a\nb", "ü"} // should any ever come unescaped
+	for _, v := range []string{"a{b}c", "{", "}", "", "a b", "a\nb", "ü", "{}", "}{", "a", "a}", strings.Repeat("{x}\n", 1024)} {
+		keys = append(keys, ofValue(v))
+	}
 	for _, k := range keys {
-		if res := take(t, s, of(st, ask(k, 1, full(per(1, day, 1))))); !res.Admitted {
+		if res := take(t, s, of(st, ask(k, 1, share))); !res.Admitted {
 			t.Errorf("%q shares a bucket with another key", k)
 		}
+		if res := take(t, s, of(st, ask(k, 1, share))); res.Admitted {
+			t.Errorf("%q is not counted", k)
+		}
+	}
+	// What a client sends in braces decides no slot: one hot tag would put all on
+	// one node of a cluster.
+	cluster := redistest.Run(t, "--cluster-enabled", "yes")
+	slots := make(map[string]bool)
+	const users = 300
+	for i := range users {
+		slot, err := cluster.Do("CLUSTER", "KEYSLOT", s.bucketKey(ofValue("{hot}"+strconv.Itoa(i))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots[slot] = true
+	}
+	// 300 balls in 16,384 urns: three collisions are expected.
+	if len(slots) < users*9/10 {
+		t.Errorf("%d users are in %d slots", users, len(slots))
 	}
 }
 
@@ -168,7 +200,7 @@ func TestReadFindsNothingAndWritesNothing(t *testing.T) {
 	if _, ok, err := s.Read(context.Background(), "none"); ok || err != nil {
 		t.Errorf("want nothing, have %v %v", ok, err)
 	}
-	if n, err := s.client.Exists(context.Background(), s.bucketKey("none")).Result(); n != 0 || err != nil {
+	if n, err := s.client.Load().Exists(context.Background(), s.bucketKey("none")).Result(); n != 0 || err != nil {
 		t.Errorf("reading made a record: %d %v", n, err)
 	}
 }

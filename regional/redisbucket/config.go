@@ -1,7 +1,6 @@
 package redisbucket
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/quorate/quorate/regional/enforce"
@@ -91,7 +89,7 @@ func (c Config) withDefaults() Config {
 type Store struct {
 	cfg     Config
 	log     *slog.Logger
-	client  *redis.Client
+	client  atomic.Pointer[redis.Client] // another one after a fail-over
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	scripts scripts
 	metrics metrics
@@ -105,6 +103,7 @@ type Store struct {
 	mu     sync.Mutex
 	lineup lineup
 	warned bool // about the eviction policy
+	closed bool
 }
 
 var _ enforce.Store = (*Store)(nil)
@@ -119,10 +118,6 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 		return nil, fmt.Errorf("open regional store: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	opt, err := redis.ParseURL(cfg.URL)
-	if err != nil {
-		return nil, fmt.Errorf("open regional store: %w", err)
-	}
 	if cfg.ServerID != "" {
 		inner := edit
 		// The embedded interpreter reads no shebang.
@@ -135,26 +130,10 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 	}
 	s.calls.New = func() any { return new(call) }
 	s.breaker = s.newBreaker()
-
-	// RESP2 without identity: a connection costs no round trip beside our own.
-	opt.Protocol = 2
-	opt.DisableIdentity = true
-	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	opt.MaxRetries = -1
-	opt.DialerRetries = 1
-	opt.DialTimeout = cfg.DialTimeout
-	opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = cfg.Timeout, cfg.Timeout, cfg.Timeout
-	opt.ContextTimeoutEnabled = true
-	opt.PoolSize = cfg.PoolSize
-	opt.OnConnect = func(ctx context.Context, cn *redis.Conn) error { return s.identify(ctx, cn, true) }
-	s.client = redis.NewClient(opt)
-	return s, nil
-}
-
-// Close closes all connections.
-func (s *Store) Close() error {
-	if err := s.client.Close(); err != nil {
-		return fmt.Errorf("close regional store: %w", err)
+	client, err := s.dial()
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	s.client.Store(client)
+	return s, nil
 }

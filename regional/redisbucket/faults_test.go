@@ -202,6 +202,69 @@ func TestOutOfMemoryRefusesBeforeItRuns(t *testing.T) {
 	}
 }
 
+// K54: a fail-over behind one address. The old connections stay healthy, to a
+// server that is a replica now.
+func TestK54OldConnectionsAreGivenUpAfterAFailOver(t *testing.T) {
+	for _, tc := range []struct {
+		reason string
+		call   func(s *Store, t enforce.Take) error
+	}{
+		{"decisions notice", func(s *Store, t enforce.Take) error {
+			_, err := s.Take(context.Background(), t)
+			if errors.Is(err, enforce.ErrStale) {
+				_, err = s.State(context.Background())
+			}
+			return err
+		}},
+		{"the sync loop notices", func(s *Store, _ enforce.Take) error {
+			_, err := s.State(context.Background())
+			return err
+		}},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			a, b := redistest.Run(t), redistest.Run(t)
+			if err := b.ReplicaOf(a); err != nil {
+				t.Fatal(err)
+			}
+			p := newProxy(t, a.Addr())
+			s := openAt(t, p.url(), func(c *Config) { c.CheckEvery, c.PoolSize = time.Millisecond, 30 })
+			st := connected(t, s)
+			t1 := of(st, ask("k", 1, full(per(1000, quota.Second, 1000))))
+			// Load that has filled the pool.
+			p.delay.Store(int64(20 * time.Millisecond))
+			var wg sync.WaitGroup
+			for range 30 {
+				wg.Go(func() { _, _ = s.Take(context.Background(), t1) })
+			}
+			wg.Wait()
+			p.delay.Store(0)
+
+			if err := b.ReplicaOf(nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.ReplicaOf(b); err != nil {
+				t.Fatal(err)
+			}
+			addr := b.Addr()
+			p.backend.Store(&addr)
+			began := time.Now()
+			eventually(t, 2*time.Second, "the new primary answers", func() bool {
+				err := tc.call(s, t1)
+				if err != nil && !errors.Is(err, enforce.ErrStoreDown) {
+					t.Fatalf("want %v meanwhile, have %v", enforce.ErrStoreDown, err)
+				}
+				return err == nil
+			})
+			t.Logf("recovered after %v", time.Since(began))
+			now := state(t, s)
+			if now.Incarnation == st.Incarnation || now.Session != 0 || s.Replaced() != st.Incarnation {
+				t.Errorf("have %+v in place of %s, replaced %q", now, st.Incarnation, s.Replaced())
+			}
+			take(t, s, of(now, ask("k", 1, full(per(1000, quota.Second, 1000)))))
+		})
+	}
+}
+
 func TestK54ADemotedServerIsRefusedUntilItIsPrimaryAgain(t *testing.T) {
 	a, b := redistest.Run(t), redistest.Run(t)
 	s := openAt(t, a.URL(), nil)

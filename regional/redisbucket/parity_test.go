@@ -66,7 +66,7 @@ return out`
 			args = append(args, level, elapsed, rate, per, amounts(largest).Draw(t, "burst"))
 		}
 		cmd := newInts(ctx, append([]any{"eval", body, 0}, args...))
-		if err := s.client.Process(ctx, cmd); err != nil {
+		if err := s.client.Load().Process(ctx, cmd); err != nil {
 			t.Fatal(err)
 		}
 		for i, have := 0, cmd.Val(); i < len(args); i, have = i+5, have[2:] {
@@ -123,7 +123,7 @@ func TestScriptsEqualReference(t *testing.T) {
 func (w *twins) tick(by quota.Micros) {
 	w.now = min(max(w.now+by, 0), bucket.Forever)
 	us := int64(w.now)
-	if err := w.real.client.HSet(w.ctx, "test:clock", "s", us/1_000_000, "us", us%1_000_000).Err(); err != nil {
+	if err := w.real.client.Load().HSet(w.ctx, "test:clock", "s", us/1_000_000, "us", us%1_000_000).Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -283,7 +283,7 @@ func (w *twins) adopt() {
 // are compared with every record.
 func (w *twins) sweep() {
 	for _, key := range w.ref.Sweep(w.now) {
-		if err := w.real.client.Del(w.ctx, w.real.bucketKey(key)).Err(); err != nil {
+		if err := w.real.client.Load().Del(w.ctx, w.real.bucketKey(key)).Err(); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -318,7 +318,7 @@ func (w *twins) compare() {
 		if !slices.Contains(w.past, have.Incarnation) {
 			w.t.Fatalf("record %q of an incarnation that never was: %q", key, have.Incarnation)
 		}
-		ms, err := w.real.client.HGet(w.ctx, w.real.bucketKey(key), "ttl").Int64()
+		ms, err := w.real.client.Load().HGet(w.ctx, w.real.bucketKey(key), "ttl").Int64()
 		left := w.ref.Life(key)
 		if err != nil || ms < 1000 || quota.Micros(ms)*1000 < left-1000 || quota.Micros(ms)*1000 > left+2000 {
 			w.t.Fatalf("record %q lives %d ms in redis (%v), %d us in the reference", key, ms, err, left)

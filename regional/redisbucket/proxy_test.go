@@ -9,11 +9,11 @@ import (
 )
 
 // proxy stands between a store and its server. It can delay what the server
-// says, or swallow it and cut the connection.
+// says, swallow it and cut the connection, or send new connections elsewhere.
 type proxy struct {
 	tb      testing.TB
 	l       net.Listener
-	backend string
+	backend atomic.Pointer[string]
 	delay   atomic.Int64 // nanoseconds before each piece of a reply
 	swallow atomic.Bool
 	wg      sync.WaitGroup
@@ -27,7 +27,8 @@ func newProxy(tb testing.TB, backend string) *proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &proxy{tb: tb, l: l, backend: backend, open: make(map[net.Conn]bool)}
+	p := &proxy{tb: tb, l: l, open: make(map[net.Conn]bool)}
+	p.backend.Store(&backend)
 	p.wg.Go(p.accept)
 	tb.Cleanup(func() {
 		_ = l.Close()
@@ -49,7 +50,7 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.backend)
+		server, err := net.Dial("tcp", *p.backend.Load())
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
@@ -37,10 +39,10 @@ func (s *Store) State(ctx context.Context) (bucket.State, error) {
 
 // check identifies the server behind one of the pool's connections.
 func (s *Store) check(ctx context.Context) error {
-	err := s.guard(ctx, "identify", func() (struct{}, error) {
-		cn := s.client.Conn()
+	err := s.guard(ctx, "identify", func(c *redis.Client) error {
+		cn := c.Conn()
 		defer cn.Close() //nolint:errcheck // it only goes back to the pool
-		return struct{}{}, s.identify(ctx, cn, false)
+		return s.identify(ctx, cn, false)
 	})
 	if err == nil {
 		s.checked.Store(int64(time.Since(s.start)))

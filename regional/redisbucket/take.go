@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
@@ -57,10 +59,10 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 	c.words(s, t.Incarnation, t.Config, asks)
 
 	var reply []int64
-	err := s.guard(ctx, "take", func() (struct{}, error) {
+	err := s.guard(ctx, "take", func(client *redis.Client) error {
 		var err error
-		reply, err = runInts(ctx, s.client, &s.scripts.take, c.args)
-		return struct{}{}, err
+		reply, err = runInts(ctx, client, &s.scripts.take, c.args)
+		return err
 	})
 	if err != nil {
 		return enforce.TakeResult{}, err

@@ -242,10 +242,10 @@ func (l *local) Adopt(_ context.Context, incarnation string, c quota.Config) err
 
 func (l *local) Standing(quota.Key, quota.Micros) bucket.Standing { return bucket.Standing{} }
 
-func (l *local) Saw(r bucket.Region, agents int) {
+func (l *local) Saw(s bucket.State, agents int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.region, l.agents = r, agents
+	l.region, l.agents = s.Region, agents
 }
 
 // agent is an uplink with its surroundings.

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
@@ -30,6 +29,7 @@ const (
 // the stream does, which close forces.
 type link struct {
 	endpoint string
+	now      func() clockReading
 	conn     *grpc.ClientConn
 	stream   grpc.BidiStreamingClient[quoratev1.SyncRequest, quoratev1.SyncResponse]
 	cancel   context.CancelFunc
@@ -57,16 +57,24 @@ type redirect struct {
 func (r *redirect) Error() string { return fmt.Sprintf("leader is at %s: %v", r.to, r.err) }
 func (r *redirect) Unwrap() error { return r.err }
 
-// connect opens a stream to endpoint within timeout. The stream lives until close.
-func connect(ctx context.Context, endpoint string, creds credentials.TransportCredentials, timeout time.Duration) (*link, error) {
-	conn, err := grpc.NewClient(endpoint,
-		grpc.WithTransportCredentials(creds),
+// connect opens a stream to endpoint, within the time for an answer. The stream
+// lives until close.
+func (u *Uplink) connect(ctx context.Context, endpoint string) (*link, error) {
+	timeout := u.cfg.Timing.Answer
+	target := endpoint
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(u.cfg.Credentials),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: timeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxRecvBytes)),
-	)
+	}
+	if u.cfg.Dial != nil {
+		options = append(options, grpc.WithContextDialer(u.cfg.Dial))
+		target = "passthrough:///" + endpoint // the dialer resolves names
+	}
+	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
 		return nil, fmt.Errorf("dial coordinator %s: %w", endpoint, err)
 	}
@@ -88,7 +96,7 @@ func connect(ctx context.Context, endpoint string, creds credentials.TransportCr
 		return nil, fmt.Errorf("open sync stream to %s: %w", endpoint, classify(err))
 	}
 	l := &link{
-		endpoint: endpoint, conn: conn, stream: stream, cancel: cancel,
+		endpoint: endpoint, now: u.readNow, conn: conn, stream: stream, cancel: cancel,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	go l.read()
@@ -106,7 +114,7 @@ func (l *link) read() {
 		if err != nil {
 			err = fmt.Errorf("receive from %s: %w", l.endpoint, classify(err))
 		}
-		l.enqueue(received{readNow(), resp}, err)
+		l.enqueue(received{l.now(), resp}, err)
 		if err != nil {
 			return
 		}

@@ -46,13 +46,13 @@ func (u *Uplink) exchange(ctx context.Context) error {
 		u.failed(err)
 		return err
 	}
-	now := readNow()
+	now := u.readNow()
 	usage, applied := u.cfg.Demand.Collect(now.clock.Mono), u.unconfirmed()
-	req := u.keeper.Request(readNow().clock, state, lease.Report{
+	req := u.keeper.Request(u.readNow().clock, state, lease.Report{
 		Replaces: u.cfg.Store.Replaced(), Usage: usage, Applied: applied,
 	})
 	u.seen, u.last.Incarnation, u.last.Session = state, state.Incarnation, state.Session
-	u.cfg.Local.Saw(state.Region, u.last.Agents)
+	u.cfg.Local.Saw(state, u.last.Agents)
 	if req.Drop {
 		if err := u.timed(ctx, "drop session in store", func(ctx context.Context) error {
 			return u.cfg.Store.Drop(ctx, req.Session)
@@ -81,7 +81,7 @@ func (u *Uplink) exchange(ctx context.Context) error {
 
 // failed is a sync that failed on this side of the stream.
 func (u *Uplink) failed(err error) {
-	u.keeper.Failed(readNow().clock)
+	u.keeper.Failed(u.readNow().clock)
 	u.problem(err)
 }
 
@@ -125,7 +125,7 @@ func (u *Uplink) ask(ctx context.Context, l *link, req quota.SyncRequest) (heard
 			}
 			continue
 		}
-		left := u.keeper.NextSync(readNow().clock, lease.Pending{}).Duration()
+		left := u.keeper.NextSync(u.readNow().clock, lease.Pending{}).Duration()
 		if left == 0 {
 			// The stream is abandoned, so that a late answer cannot come.
 			err := fmt.Errorf("sync %d with %s: no answer within %s", req.Seq, l.endpoint, u.cfg.Timing.Answer)
@@ -139,7 +139,7 @@ func (u *Uplink) ask(ctx context.Context, l *link, req quota.SyncRequest) (heard
 		case <-ctx.Done():
 			timer.Stop()
 			u.disconnect()
-			u.keeper.Failed(readNow().clock)
+			u.keeper.Failed(u.readNow().clock)
 			return false, ctx.Err()
 		}
 		timer.Stop()
@@ -196,7 +196,7 @@ func (u *Uplink) renew(ctx context.Context, r lease.Renew) error {
 		r.Deadline = max(r.Deadline, u.seen.Deadline)
 	}
 	u.seen.Session, u.seen.Deadline = r.Session, r.Deadline
-	u.cfg.Local.Saw(u.seen.Region, u.last.Agents)
+	u.cfg.Local.Saw(u.seen, u.last.Agents)
 	u.metrics.session.Set(float64(r.Session))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -43,9 +44,9 @@ type Region interface {
 	// configuration; a key that no rule counts has none. now is a time on the
 	// store's clock that has passed.
 	Standing(k quota.Key, now quota.Micros) bucket.Standing
-	// Saw is told what the region's state is and how many of its agents are
-	// alive (0: not known).
-	Saw(r bucket.Region, agents int)
+	// Saw is told what the region's state is, as it was read or has been renewed
+	// since, and how many of its agents are alive (0: not known).
+	Saw(s bucket.State, agents int)
 }
 
 // Demand is what the region wants of the coordinator. It is safe for concurrent use.
@@ -66,6 +67,11 @@ type Config struct {
 	Leave time.Duration
 	// StoreTimeout bounds one call of the store. Default 1 s.
 	StoreTimeout time.Duration
+
+	// Dial opens the connection to a coordinator; default is TCP. Clocks reads the
+	// machine's clocks; default is the kernel's. Tests with virtual time replace both.
+	Dial   func(ctx context.Context, address string) (net.Conn, error)
+	Clocks func() (mono, boot, realtime quota.Micros)
 
 	Store  Store
 	Local  Region
@@ -117,6 +123,9 @@ func New(cfg Config) *Uplink {
 	if cfg.StoreTimeout <= 0 {
 		cfg.StoreTimeout = time.Second
 	}
+	if cfg.Clocks == nil {
+		cfg.Clocks = readClocks
+	}
 	u := &Uplink{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer),
 		keeper: lease.New(lease.Config{Region: cfg.Region, Agent: cfg.Agent, Timing: cfg.Timing, Rand: rand.Float64}),
@@ -154,7 +163,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer timer.Stop()
 	urgent := false
 	for ctx.Err() == nil {
-		now := readNow()
+		now := u.readNow()
 		wait := u.keeper.NextSync(now.clock, lease.Pending{
 			Usage: u.cfg.Demand.Changed() > 0, Urgent: urgent, Applied: u.confirm,
 		}).Duration()
@@ -185,7 +194,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 func (u *Uplink) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.cfg.Leave)
 	defer cancel()
-	u.keeper.Leave(readNow().clock, u.last.Agents <= 1)
+	u.keeper.Leave(u.readNow().clock, u.last.Agents <= 1)
 	var err error
 	for range 3 {
 		if err = u.sync(ctx); err == nil || ctx.Err() != nil {
@@ -229,11 +238,11 @@ func (u *Uplink) broken(err error) {
 	u.disconnect()
 	if to := redirected(err); to != "" {
 		u.hint = to
-		u.keeper.Redirected(readNow().clock)
+		u.keeper.Redirected(u.readNow().clock)
 		return
 	}
 	u.next++
-	u.keeper.Failed(readNow().clock)
+	u.keeper.Failed(u.readNow().clock)
 	u.problem(err)
 }
 
@@ -253,7 +262,7 @@ func (u *Uplink) connected(ctx context.Context) (*link, error) {
 	if u.hint != "" {
 		endpoint, u.hint = u.hint, ""
 	}
-	l, err := connect(ctx, endpoint, u.cfg.Credentials, u.cfg.Timing.Answer)
+	l, err := u.connect(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +290,7 @@ func (u *Uplink) problem(err error) {
 // observe publishes the phase and logs when it changes.
 func (u *Uplink) observe() {
 	now := u.last
-	now.Phase = u.keeper.Phase(readNow().clock)
+	now.Phase = u.keeper.Phase(u.readNow().clock)
 	now.Coordinator = ""
 	if u.link != nil {
 		now.Coordinator = u.link.endpoint
@@ -303,8 +312,8 @@ func (u *Uplink) observe() {
 // clockReading is one look at the three clocks.
 type clockReading struct{ clock lease.Clock }
 
-func readNow() clockReading {
-	mono, boot, realtime := readClocks()
+func (u *Uplink) readNow() clockReading {
+	mono, boot, realtime := u.cfg.Clocks()
 	return clockReading{lease.Clock{Mono: mono, Boot: boot, Real: realtime}}
 }
 
