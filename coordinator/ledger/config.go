@@ -213,7 +213,7 @@ type growth quota.Capacity
 // dimension that grows.
 func (g growth) fitsIn(was growth, pool quota.Capacity) bool {
 	return (g.Burst <= was.Burst || pool.Burst >= 0) &&
-		(g.Rate.Tokens <= quota.Rate(was.Rate).In(g.Rate.Per).Tokens || pool.Rate.Tokens >= 0)
+		(g.Rate.Tokens <= was.Rate.In(g.Rate.Per).Tokens || pool.Rate.Tokens >= 0)
 }
 
 func (l *Ledger) adopted(op Adopted) error {

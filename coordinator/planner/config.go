@@ -62,9 +62,6 @@ const (
 	shortAge = quota.Second / 5
 )
 
-// band returns the smallest change that is worth an assignment for n units.
-func (c Config) band(n int64) int64 { return max(1, n*c.BandPPM/quota.PPM) }
-
 // session returns how long after a leadership check a session lives.
 func (c Config) session() quota.Micros { return quota.MicrosOf(c.Timing.TTL + c.Timing.Guard) }
 

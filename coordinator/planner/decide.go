@@ -33,13 +33,21 @@ func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage) []ledger.Op 
 		if !s.free() || !s.leased() {
 			continue
 		}
-		excess := s.cur() - s.goal
-		wanted := excess > 0 && (short.much || short.some && excess >= cfg.band(s.cur()))
+		cur, wanted := s.cur(), false
+		to := cur
+		for dim := range cur {
+			excess, band := cur[dim]-s.goal[dim], t.band(cfg, dim, cur[dim])
+			if excess <= 0 || !short.some[dim] {
+				continue
+			}
+			to[dim] = s.goal[dim]
+			wanted = wanted || excess >= band || short.much[dim] && excess >= max(1, int64(float64(band)/tFine))
+		}
 		switch {
-		case !s.active, wanted && s.goal <= units(s.share.Burst):
+		case !s.active, wanted && partOf(s.share).covers(to):
 			ops = append(ops, t.release(s))
 		case wanted:
-			ops = append(ops, t.assign(s, s.goal, false))
+			ops = append(ops, t.assign(s, to, false))
 		}
 	}
 	return ops
@@ -49,46 +57,56 @@ func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage) []ledger.Op 
 // fair part, then towards the goals. What has to wait for a shrink is planned
 // again when that is confirmed.
 func (t *table) grow(ops []ledger.Op, cfg Config, credit bool) []ledger.Op {
-	free := max(t.pool().Burst, 0).Floor()
-	if free == 0 && t.covered() {
+	spare := t.spare()
+	if spare == (part{}) && t.covered() {
 		return ops
 	}
+	var growth [2][]int64
+	for dim := range spare {
+		growth[dim] = t.growth(dim, spare[dim], t.total()[dim]*cfg.ReservePPM/quota.PPM)
+	}
+	for i := range t.seats {
+		s := &t.seats[i]
+		if !s.free() || !s.active && !s.leased() {
+			continue
+		}
+		cur, to := s.cur(), partOf(s.reserved())
+		enough := false
+		for dim := range to {
+			to[dim] += growth[dim][i]
+			more, band := to[dim]-cur[dim], t.band(cfg, dim, cur[dim])
+			// Free capacity costs nobody anything: who runs out of tokens gets it.
+			enough = enough || more >= band || s.low && more >= max(1, band/10)
+		}
+		if enough || s.leased() && !s.holding.Lease.Covers(s.share) { // or the share outgrew the lease
+			ops = append(ops, t.assign(s, to.max(cur), credit))
+		}
+	}
+	return ops
+}
+
+// growth divides what is free in one dimension; the reserve is kept unless it is
+// needed.
+func (t *table) growth(dim int, free, reserve int64) []int64 {
 	claims, parts := make([]fairshare.Claim, 0, 8), make([]int64, 0, 8)
 	for i := range t.seats {
 		s := &t.seats[i]
 		c := fairshare.Claim{Weight: s.weight, Rank: s.rank}
 		if !s.reachable || !s.inFlight() {
 			// Without a lease to grow this keeps room for a share that will.
-			c.Want = max(s.fair, s.floor()) - units(s.reserved().Burst)
+			c.Want = max(s.fair[dim], s.floor()[dim]) - partOf(s.reserved())[dim]
 		}
 		claims = append(claims, c)
 	}
 	parts = fairshare.Divide(parts, free, claims)
-	spare := free - t.scale.burst*cfg.ReservePPM/quota.PPM
 	for i := range t.seats {
 		s, c := &t.seats[i], &claims[i]
 		c.Floor, c.Want = parts[i], parts[i]
 		if s.free() && s.active {
-			c.Weight, c.Want = s.want, s.goal-units(s.reserved().Burst)
+			c.Weight, c.Want = max(s.part[rate], 1), s.goal[dim]-partOf(s.reserved())[dim]
 		}
 	}
-	parts = fairshare.Divide(parts[:0], spare, claims)
-	for i := range t.seats {
-		s := &t.seats[i]
-		if !s.free() || !s.active && !s.leased() {
-			continue
-		}
-		n := units(s.reserved().Burst) + parts[i]
-		// Free capacity costs nobody anything: who runs out of tokens gets all of it.
-		enough := s.low || n-s.cur() >= cfg.band(s.cur())
-		switch {
-		case s.leased() && !s.holding.Lease.Covers(s.share):
-			ops = append(ops, t.assign(s, n, credit)) // the share outgrew the lease
-		case n > s.cur() && enough:
-			ops = append(ops, t.assign(s, n, credit))
-		}
-	}
-	return ops
+	return fairshare.Divide(parts[:0], free-reserve, claims)
 }
 
 // covered reports whether every lease includes its standing share.
@@ -101,17 +119,10 @@ func (t *table) covered() bool {
 	return true
 }
 
-// repair assigns a lease as it is to a region that has lost it, and with the
-// right rate where rates of the limit have changed and bursts have not.
+// repair assigns a lease as it is to a region that has lost it.
 func (t *table) repair(ops []ledger.Op) []ledger.Op {
 	for i := range t.seats {
-		s := &t.seats[i]
-		if !s.free() || !s.leased() {
-			continue
-		}
-		have, want := s.holding.Lease.Rate.Tokens, t.capacity(s, s.cur()).Rate.Tokens
-		off := max(have-want, want-have) > want/20
-		if s.forgot || off || have > want && t.pool().Rate.Tokens < 0 {
+		if s := &t.seats[i]; s.free() && s.leased() && s.forgot {
 			ops = append(ops, t.assign(s, s.cur(), false))
 		}
 	}

@@ -12,7 +12,7 @@ type demand struct {
 	agent  string // the one that last reported the key
 
 	asked  arrivals     // admitted and denied
-	denied meter        // fast
+	denied fraction     // of them
 	last   quota.Micros // when something was asked for
 	seen   quota.Micros // the last report
 
@@ -30,19 +30,20 @@ type demand struct {
 type scale struct {
 	burst  int64        // whole tokens
 	second float64      // tokens a second
+	per    float64      // seconds of the limit's period
 	full   float64      // seconds from empty to full
 	span   quota.Micros // memory of the steady rate
 	idle   quota.Micros // quiet for that long, a region is idle
 }
 
 func scaleOf(l quota.Limit, cfg Config) scale {
-	s := scale{burst: l.Burst.Floor(), second: l.Rate.PerSecond(), full: math.Inf(1)}
+	s := scale{burst: l.Burst.Floor(), second: l.Rate.PerSecond(), per: seconds(l.Rate.Per), full: math.Inf(1)}
 	if s.second > 0 {
 		s.full = float64(s.burst) / s.second
 	}
 	// A steady rate is known after an eighth of the time in which it matters; a
 	// limit by the hour sees requests minutes apart that are not idle.
-	s.span = quota.Micros(min(max(s.full/8, 3), 30) * float64(quota.Second))
+	s.span = quota.Micros(min(max(s.full/8, tSpan), 30) * float64(quota.Second))
 	s.idle = quota.Micros(min(max(s.full, cfg.Idle.Seconds()), 300) * float64(quota.Second))
 	return s
 }
@@ -51,56 +52,45 @@ func scaleOf(l quota.Limit, cfg Config) scale {
 func (d *demand) observe(now quota.Micros, u quota.Usage, agent string, s scale) {
 	d.agent, d.seen = agent, now
 	d.level, d.burst, d.epoch = u.Level, u.Burst, u.Epoch
+	if u.Largest >= d.largest || now-d.largestAt > s.idle {
+		d.largest, d.largestAt = u.Largest, now
+	}
 	window := quota.MicrosOf(u.Window)
 	// A retry storm must not look like demand without end.
 	denied := min(tokens(u.Denied), 2*s.second*max(seconds(window), 0.001))
 	asked := tokens(u.Admitted) + denied
-	d.asked.add(now, asked, window, s.span)
-	d.denied.add(now, denied, window, fastSpan)
+	d.asked.add(now, asked, d.step(), window, s.span)
+	d.denied.add(now, denied, asked)
 	if u.Admitted > 0 || u.Denied > 0 {
 		d.last = now
-	}
-	if u.Largest >= d.largest || now-d.largestAt > s.idle {
-		d.largest, d.largestAt = u.Largest, now
 	}
 }
 
 // assume stands for the reports that a leader has not got yet: the region uses
-// what it holds.
-func (d *demand) assume(now quota.Micros, lease quota.Capacity, s scale) {
-	rate := lease.Rate.PerSecond()
-	d.asked.slow = meter{rate * seconds(s.span), now}
-	d.asked.fast = meter{rate * seconds(fastSpan), now}
+// what it holds. It weighs as little as a short report: the first one that comes
+// says more.
+func (d *demand) assume(now quota.Micros, lease quota.Capacity) {
+	const w = 0.05
+	d.asked = arrivals{count: lease.Rate.PerSecond() * w, windows: w, time: w, at: now}
 	d.last, d.seen, d.settled = now, now, now
 }
 
 func tokens(t quota.Tokens) float64 { return float64(t) / float64(quota.Token) }
 
-// rate returns the arrivals a second. since is when the region was back in touch.
-func (d *demand) rate(now, since quota.Micros, s scale) float64 {
-	step := max(1, tokens(d.largest))
-	return d.asked.rate(now, s.span, step, now-max(d.last, since))
-}
+// step is the size of one arrival in tokens.
+func (d *demand) step() float64 { return max(1, tokens(d.largest)) }
 
-// refused returns the part of the arrivals that was denied lately.
-func (d *demand) refused(now quota.Micros) float64 {
-	asked := d.asked.fast.read(now, fastSpan)
-	if asked <= 0 {
-		return 0
+// rate returns the arrivals a second.
+func (d *demand) rate(now quota.Micros, r *region, s scale) float64 {
+	agents, since := 1, quota.Micros(0)
+	if r != nil {
+		agents, since = len(r.agents), r.since
 	}
-	return min(1, d.denied.read(now, fastSpan)/asked)
+	return d.asked.rate(agents, d.step(), now-max(d.last, since), s.span)
 }
 
 // fresh reports whether the level is worth something.
 func (d *demand) fresh(now quota.Micros) bool { return now-d.seen <= quota.Second }
-
-// fill returns how full the bucket was, 0 to 1.
-func (d *demand) fill() float64 {
-	if d.burst <= 0 {
-		return 0
-	}
-	return min(max(float64(d.level)/float64(d.burst), 0), 1)
-}
 
 // presses reports whether the region runs into its capacity: it denies, it is
 // low, or one request needs more than its bucket can ever hold.
@@ -108,44 +98,64 @@ func (d *demand) presses(now quota.Micros, share quota.Tokens) bool {
 	if now-d.last > routeAge {
 		return false
 	}
-	return share == 0 || d.low(now) || d.largest > share
+	return share == 0 || d.level < d.burst/2 || d.refused(now) || d.largest > share
 }
 
-// low reports whether the region runs out of tokens.
-func (d *demand) low(now quota.Micros) bool { return d.fill() < 0.5 || d.refused(now) > 0.01 }
+// refused reports whether requests are denied, by more than an accident.
+func (d *demand) refused(now quota.Micros) bool { return d.denied.read(now) > 0.01 }
 
 const (
 	// filled is how full a bucket should stay: enough to take a burst, with room
 	// for what flows in.
-	filled = 0.75
+	filled = 0.6
+	// headroom is what a region gets beyond its arrivals.
+	headroom = 1.02
+	// spread is how many standard deviations of its arrivals in the time of a
+	// correction a bucket should hold.
+	spread = 4
 	// throttled is the part of denials at which arrivals say little of what is
 	// wanted.
 	throttled = 0.25
 )
 
-// want returns how many whole tokens of burst the region should have, when it
-// has cur of them. What it asks for in the time in which the limit refills,
-// corrected so that its bucket comes back to three quarters: a lease whose bucket
-// is always full is too large, one whose bucket is empty too small. The
-// correction vanishes as the level gets there, so nothing swings; it takes two
-// refills, and a few seconds at least because a level of now is mostly noise.
-func (d *demand) want(now, since quota.Micros, cur int64, leased bool, s scale) int64 {
+// wish is what one region should have.
+type wish struct {
+	part      // rate and burst
+	low  bool // it runs out of tokens
+}
+
+// wish returns what the region should have when it has cur. The two dimensions
+// are apart. It needs the rate at which requests arrive, and a bucket that takes
+// the noise: a standing wave of a few standard deviations around the middle. A
+// bucket above that middle says that the rate is too large, and one below that it
+// is too small; the correction vanishes as the level gets there, so nothing
+// swings. It takes the time of some tens of arrivals, and a second at least:
+// that is longer than an assignment takes to arrive.
+func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased bool, s scale) wish {
 	if s.second <= 0 {
-		return s.burst
+		return wish{part{0, s.burst}, true}
 	}
-	refused := d.refused(now)
-	want := d.rate(now, since, s) * s.full * (1 + min(1, 2*refused))
+	step, rate := d.step(), d.rate(now, r, s)
+	calm := max(tCalm, min(tCount*step/max(rate, 1e-9), s.full)) // seconds
+	need := step * tSpread * math.Sqrt(min(rate, s.second)*calm/step)
+	need = min(max(need, 1), float64(s.burst))
+	if largest := tokens(d.largest); largest <= float64(s.burst) && now-d.largestAt <= s.idle {
+		need = max(need, largest)
+	}
+	need = math.Ceil(need)
+
+	refused := d.denied.read(now)
+	w := wish{low: d.refused(now) || d.level < min(d.burst/2, quota.Tokens(need/3*float64(quota.Token)))}
+	want := rate * tHead * (1 + min(1, 2*refused))
 	if d.fresh(now) {
-		want += (filled - d.fill()) * float64(cur) * min(0.5, s.full/4)
-		if refused > throttled || !leased && d.fill() < 0.5 {
-			want = max(want, 2*float64(cur))
+		want += (tFill*need - min(max(tokens(d.level), 0), need)) / calm
+		if refused > throttled || !leased && w.low {
+			want = max(want, 2*lease.Rate.PerSecond())
 		}
 	}
-	units := int64(math.Ceil(min(max(want, 1), float64(s.burst))))
-	if single := int64(math.Ceil(tokens(d.largest))); single <= s.burst && now-d.largestAt <= s.idle {
-		units = max(units, single)
-	}
-	return units
+	want = min(max(want, 0), s.second)
+	w.part = part{int64(want * s.per * float64(quota.Token)), int64(need)}
+	return w
 }
 
 // forgot reports whether the region's bucket has lost a lease that it confirmed.

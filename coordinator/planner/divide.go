@@ -5,42 +5,70 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// divide sets what every seat should have, over all regions at once: first what
+// divide sets what every seat should have, over all regions at once. First what
 // is wanted, fairly; then what is left follows demand, less a little for
 // newcomers. Seats out of reach keep what they hold.
 func (t *table) divide(cfg Config) {
-	total := t.scale.burst
-	claims, got := make([]fairshare.Claim, 0, 8), make([]int64, 0, 8)
+	left := t.total()
 	for i := range t.seats {
-		s := &t.seats[i]
-		if !s.reachable {
-			s.fair = max(s.floor(), units(s.reserved().Burst))
+		if s := &t.seats[i]; !s.reachable {
+			s.fair = s.floor().max(partOf(s.reserved()))
 			s.goal = s.fair
-			total -= s.fair
-			continue
+			left = left.less(s.fair)
 		}
-		want := s.floor()
-		if s.active {
-			want = max(want, s.want)
-		}
-		claims = append(claims, fairshare.Claim{Weight: s.weight, Floor: s.floor(), Want: want, Rank: s.rank})
 	}
-	t.place(fairshare.Divide(got, total, claims), func(s *seat, n int64) { s.fair, s.goal = n, n })
+	t.share(burst, left[burst])
+	t.share(rate, left[rate])
 
-	total -= t.scale.burst * cfg.ReservePPM / quota.PPM
-	claims = claims[:0]
+	hungry := false
+	for i := range t.seats {
+		hungry = hungry || t.seats[i].hungry()
+	}
+	for dim, total := range left {
+		t.surplus(dim, total-t.total()[dim]*cfg.ReservePPM/quota.PPM, hungry)
+	}
+}
+
+// hungry reports whether the seat's part of the rate is clearly less than wanted.
+func (s *seat) hungry() bool {
+	return s.reachable && s.active && s.part[rate]-s.fair[rate] > s.part[rate]/100
+}
+
+// share sets the fair parts in one dimension.
+func (t *table) share(dim int, total int64) {
+	claims, parts := make([]fairshare.Claim, 0, 8), make([]int64, 0, 8)
 	for i := range t.seats {
 		s := &t.seats[i]
 		if !s.reachable {
 			continue
 		}
-		c := fairshare.Claim{Floor: s.fair, Want: s.fair, Rank: s.rank}
-		if s.active {
-			c.Want, c.Weight = t.scale.burst, s.want
+		c := fairshare.Claim{Weight: s.weight, Floor: s.floor()[dim], Rank: s.rank}
+		// A rate is of no use without a burst that holds a token.
+		if s.active && (dim == burst || s.fair[burst] > 0) {
+			c.Want = s.part[dim]
 		}
 		claims = append(claims, c)
 	}
-	t.place(fairshare.Divide(got, total, claims), func(s *seat, n int64) { s.goal = n })
+	t.place(fairshare.Divide(parts, total, claims), func(s *seat, n int64) { s.fair[dim], s.goal[dim] = n, n })
+}
+
+// surplus raises the goals in one dimension. While somebody's rate is short,
+// burst is worth most to it: there a bucket is empty, so it costs no tokens, and
+// what others have in their buckets comes back.
+func (t *table) surplus(dim int, total int64, hungry bool) {
+	claims, parts := make([]fairshare.Claim, 0, 8), make([]int64, 0, 8)
+	for i := range t.seats {
+		s := &t.seats[i]
+		if !s.reachable {
+			continue
+		}
+		c := fairshare.Claim{Floor: s.goal[dim], Want: s.goal[dim], Rank: s.rank}
+		if s.active && s.fair[burst] > 0 && (!hungry || s.hungry()) {
+			c.Want, c.Weight = max(c.Want, t.total()[dim]), max(s.part[rate], 1)
+		}
+		claims = append(claims, c)
+	}
+	t.place(fairshare.Divide(parts, total, claims), func(s *seat, n int64) { s.goal[dim] = n })
 }
 
 // place gives the parts to the seats within reach, in order.
@@ -53,35 +81,41 @@ func (t *table) place(parts []int64, set func(*seat, int64)) {
 	}
 }
 
-// shortage says whether somebody has less than it should while the pool and
-// what is on its way back to it do not suffice.
+// shortage says, in each dimension, whether somebody has less than it should
+// while the pool and what is on its way back to it do not suffice.
 type shortage struct {
-	some bool // at all
-	much bool // by more than a dead band, by two where tokens do not run out yet
+	some [2]bool // at all
+	much [2]bool // by more than a dead band, by two where tokens do not run out yet
 }
 
-func (t *table) shortage(cfg Config) shortage {
+func (s shortage) any() bool { return s.some[rate] || s.some[burst] }
+
+func (t *table) shortage(cfg Config) (short shortage) {
 	pool := t.pool()
-	coming := max(pool.Burst, 0).Floor()
-	var lack, muchLack int64
-	if pool.Burst < 0 {
-		lack = units(-pool.Burst)
-		muchLack = lack
-	}
-	for i := range t.seats {
-		s := &t.seats[i]
-		reserved := units(s.reserved().Burst)
-		need := max(s.fair, s.floor()) - reserved
-		if need > 0 {
-			lack += need
-			band := cfg.band(s.fair)
-			if need >= band && s.low || need >= 2*band || s.floor() > reserved {
-				muchLack += need
+	debt := partOf(quota.Capacity{Rate: quota.Rate{Tokens: -pool.Rate.Tokens}, Burst: -pool.Burst})
+	for dim, coming := range t.spare() {
+		lack := max(debt[dim], 0)
+		much := lack
+		for i := range t.seats {
+			s := &t.seats[i]
+			floor, reserved := s.floor()[dim], partOf(s.reserved())[dim]
+			if need := max(s.fair[dim], floor) - reserved; need > 0 {
+				lack += need
+				band := t.band(cfg, dim, s.fair[dim])
+				if need >= band && s.low || need >= 2*band || floor > reserved {
+					much += need
+				}
+			}
+			if s.reachable && s.inFlight() {
+				coming += reserved - partOf(s.share.Max(s.holding.Flight.Lease))[dim]
 			}
 		}
-		if s.reachable && s.inFlight() {
-			coming += reserved - units(s.share.Max(s.holding.Flight.Lease).Burst)
-		}
+		short.some[dim], short.much[dim] = lack > coming, much > coming
 	}
-	return shortage{some: lack > coming, much: muchLack > coming}
+	return short
+}
+
+// band returns the smallest change of n that is worth an assignment.
+func (t *table) band(cfg Config, dim int, n int64) int64 {
+	return max(1, int64(float64(n*cfg.BandPPM/quota.PPM)*tBand), t.total()[dim]/200)
 }

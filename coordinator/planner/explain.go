@@ -29,12 +29,8 @@ func (t *Term) Demand(now quota.Micros, k quota.Key) []Demand {
 	var all []Demand
 	for i := range e.demands {
 		d := &e.demands[i]
-		var since quota.Micros
-		if r := t.regions[d.region]; r != nil {
-			since = r.since
-		}
 		all = append(all, Demand{
-			Region: d.region, Agent: d.agent, PerSecond: d.rate(now, since, e.scale), Denied: d.refused(now),
+			Region: d.region, Agent: d.agent, PerSecond: d.rate(now, t.regions[d.region], e.scale), Denied: d.denied.read(now),
 			Level: d.level, Burst: d.burst, Largest: d.largest, Quiet: now - d.last,
 		})
 	}

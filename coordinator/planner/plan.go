@@ -41,7 +41,7 @@ func (t *Term) plan(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, e *entr
 	t.wishes(now, tb, e)
 	var short shortage
 	ops, short = tb.decide(ops, t.cfg, !e.bare)
-	e.short = short.some
+	e.short = short.any()
 	if len(ops) > before {
 		return ops
 	}

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"math/bits"
-
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
 )
@@ -35,12 +33,29 @@ type seat struct {
 	reachable bool
 	forgot    bool // the region has lost its lease
 
-	// What divide is asked for and what it answers, in whole tokens of burst.
-	active     bool  // asked for something lately, more than its share covers
-	low        bool  // it runs out of tokens
-	want       int64 // by demand
-	fair, goal int64 // its part of what is wanted; the same with surplus
+	// What divide is asked for and what it answers.
+	active bool // asked for something lately, more than its share covers
+	wish
+	fair, goal part // its part of what is wanted; the same with surplus
 }
+
+// part is a part of a limit in its two dimensions, which are divided apart from
+// each other: micro-tokens a period and whole tokens of burst.
+type part [2]int64
+
+const (
+	rate  = 0
+	burst = 1
+)
+
+// partOf rounds the burst up.
+func partOf(c quota.Capacity) part { return part{int64(c.Rate.Tokens), units(c.Burst)} }
+
+func (p part) less(q part) part { return part{p[rate] - q[rate], p[burst] - q[burst]} }
+func (p part) max(q part) part  { return part{max(p[rate], q[rate]), max(p[burst], q[burst])} }
+
+// covers reports whether p is at least q in both dimensions.
+func (p part) covers(q part) bool { return p[rate] >= q[rate] && p[burst] >= q[burst] }
 
 // reserved returns what the ledger counts for the seat (I1).
 func (s *seat) reserved() quota.Capacity {
@@ -69,8 +84,8 @@ func (s *seat) inFlight() bool { return s.held && s.holding.Flight != nil }
 func (s *seat) free() bool { return s.reachable && !s.inFlight() }
 
 // floor returns what the region owns, now and under the newest configuration.
-func (s *seat) floor() int64 { return units(max(s.share.Burst, s.next.Burst)) }
-func (s *seat) cur() int64   { return s.lease().Burst.Floor() }
+func (s *seat) floor() part { return partOf(s.share.Max(s.next)) }
+func (s *seat) cur() part   { return partOf(s.lease()) }
 
 // units rounds up to whole tokens.
 func units(t quota.Tokens) int64 { return (t + quota.Token - 1).Floor() }
@@ -84,6 +99,15 @@ func (t *table) pool() quota.Capacity {
 	}
 	return p
 }
+
+// spare is what the pool can give away.
+func (t *table) spare() part {
+	p := t.pool()
+	return part{max(int64(p.Rate.Tokens), 0), max(p.Burst, 0).Floor()}
+}
+
+// total is the whole limit.
+func (t *table) total() part { return part{int64(t.limit.Rate.Tokens), t.scale.burst} }
 
 func (t *table) clamp() { t.level = min(t.level, max(t.pool().Burst, 0)) }
 
@@ -99,10 +123,10 @@ func (t *table) confirm(s *seat, surrendered quota.Tokens) {
 	t.clamp()
 }
 
-// assign plans a lease of n tokens of burst, with all the tokens that the growth
-// allows: a pool that shrinks below its level would lose the rest.
-func (t *table) assign(s *seat, n int64, credit bool) ledger.Assign {
-	op := ledger.Assign{Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, Lease: t.capacity(s, n)}
+// assign plans a lease, with all the tokens that the growth allows: a pool that
+// shrinks below its level would lose the rest.
+func (t *table) assign(s *seat, p part, credit bool) ledger.Assign {
+	op := ledger.Assign{Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, Lease: t.capacity(s, p)}
 	growth := op.Lease.Burst - s.reserved().Burst
 	if credit && growth > 0 {
 		op.Credit = max(0, min(t.level, growth))
@@ -128,21 +152,13 @@ func (t *table) send(s *seat, f *ledger.Flight) {
 	t.clamp()
 }
 
-// capacity returns n tokens of burst with the rate in proportion, as far as the
-// pool has that rate and never below the standing share.
-func (t *table) capacity(s *seat, n int64) quota.Capacity {
-	reserved, pool := s.reserved().Rate.Tokens, max(t.pool().Rate.Tokens, 0)
-	c := quota.Capacity{Rate: quota.Rate{Per: t.limit.Rate.Per}, Burst: max(quota.Whole(uint64(max(n, 0))), s.share.Burst)}
-	c.Rate.Tokens = max(min(t.rate(n), reserved+pool), s.share.Rate.Tokens)
-	return c
-}
-
-// rate returns n/B of the limit's rate, rounded down.
-func (t *table) rate(n int64) quota.Tokens {
-	if n >= t.scale.burst {
-		return t.limit.Rate.Tokens
-	}
-	hi, lo := bits.Mul64(uint64(t.limit.Rate.Tokens), uint64(max(n, 0)))
-	rate, _ := bits.Div64(hi, lo, uint64(t.scale.burst))
-	return quota.Tokens(rate)
+// capacity returns a part as far as the pool has it and never below the standing
+// share.
+func (t *table) capacity(s *seat, p part) quota.Capacity {
+	c := quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(max(p[rate], 0)), Per: t.limit.Rate.Per}, Burst: quota.Whole(uint64(max(p[burst], 0)))}
+	most := s.reserved()
+	spare := t.pool()
+	c.Rate.Tokens = min(c.Rate.Tokens, most.Rate.Tokens+max(spare.Rate.Tokens, 0))
+	c.Burst = min(c.Burst, most.Burst+max(spare.Burst, 0))
+	return c.Max(s.share)
 }

@@ -39,7 +39,7 @@ func NewTerm(now quota.Micros, l *ledger.Ledger, cfg Config) *Term {
 		for _, h := range a.Holdings() {
 			t.regions[h.Region].track(a.Key, h, true)
 			if h.Leased {
-				e.of(h.Region).assume(now, h.Lease, e.scale)
+				e.of(h.Region).assume(now, h.Lease)
 			}
 		}
 		return true
@@ -129,8 +129,7 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 			continue
 		}
 		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
-		s.low = d.low(now)
-		s.want = d.want(now, t.regions[s.region].since, s.cur(), s.leased(), tb.scale)
+		s.wish = d.wish(now, t.regions[s.region], s.lease(), s.leased(), tb.scale)
 		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)
 	}
 }

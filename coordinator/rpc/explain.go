@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/planner"
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	quoratev1 "github.com/quorate/quorate/proto/quorate/v1"
+)
+
+// Explain implements quoratev1.AdminServer: which rule counts a descriptor, who
+// holds what of each of its limits, and why a region denies now.
+func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest) (*quoratev1.ExplainResponse, error) {
+	var entries []rules.Entry
+	for _, e := range req.GetEntries() {
+		entries = append(entries, rules.Entry{Key: e.GetKey(), Value: e.GetValue()})
+	}
+	resp := &quoratev1.ExplainResponse{}
+	err := a.read(ctx, func(v View) {
+		c := v.Ledger.Current()
+		resp.RulesVersion = c.RulesVersion
+		rule, trace := c.Rules().Explain(req.GetDomain(), entries)
+		resp.Considered = trace
+		if rule == nil {
+			return
+		}
+		if rule.Unlimited {
+			resp.Limits = append(resp.Limits, &quoratev1.ExplainedLimit{Rule: rule.ID, Unlimited: true})
+		}
+		for i := range rule.Limits {
+			resp.Limits = append(resp.Limits, explain(v, rule, i, rule.Key(req.GetDomain(), entries, i)))
+		}
+	})
+	return resp, err
+}
+
+func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedLimit {
+	limit := rule.Limits[i].Limit
+	m := &quoratev1.ExplainedLimit{Rule: rule.ID, LimitName: rule.Limits[i].Name}
+	acct := v.Ledger.Account(k)
+	if acct != nil {
+		m.AccountOpen, m.Account = true, accountOf(v, acct)
+	} else {
+		m.Account = unseen(v, k, limit)
+	}
+	demand := v.Term.Demand(v.Now, k)
+	var arrivals float64
+	for _, d := range demand {
+		arrivals += d.PerSecond
+	}
+	contacts := v.Term.Contacts(v.Now)
+	for _, r := range v.Ledger.Regions() {
+		holder := &quoratev1.LeaseHolder{Region: r.Name, StandingShare: quoratev1.FromCapacity(shareOf(v.Ledger, r, k, limit.Rate.Per))}
+		holder.Lease = holder.StandingShare
+		if acct != nil {
+			holder = holderOf(v, acct, r.Name)
+		}
+		m.Account.Holders = append(m.Account.Holders, holder)
+		said := &quoratev1.RegionDemand{Region: r.Name, ReportedUs: -1}
+		for _, d := range demand {
+			if d.Region == r.Name {
+				said.ArrivalsPerS, said.DeniedPerS = d.PerSecond, d.PerSecond*d.Denied
+				said.AdmittedPerS = d.PerSecond - said.DeniedPerS
+				said.LevelMicrotokens, said.ReportedUs = int64(d.Level), int64(d.Quiet)
+				said.Reason = reason(v, limit, acct, r, contactOf(contacts, r.Name), d, arrivals)
+			}
+		}
+		m.Demand = append(m.Demand, said)
+	}
+	return m
+}
+
+func contactOf(all []planner.Contact, region string) planner.Contact {
+	for _, c := range all {
+		if c.Region == region {
+			return c
+		}
+	}
+	return planner.Contact{Region: region}
+}
+
+// Reasons for which a region denies, in the words that agents use too.
+const (
+	reasonZero        = "zero_limit"
+	reasonUnreachable = "coordinator_unreachable"
+	reasonBurst       = "burst_exceeded"
+	reasonStanding    = "standing_share"
+	reasonExhausted   = "global_exhausted"
+	reasonLease       = "lease_empty"
+)
+
+// fewDenied is the part of its arrivals below which a region does not count as
+// denying: the average forgets slowly.
+const fewDenied = 0.005
+
+// reason says why a region denies now, "" when it does not. Arrivals is what
+// all regions ask for together, in tokens a second.
+func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c planner.Contact, d planner.Demand, arrivals float64) string {
+	silent := r.Session == nil || r.Session.Silent || c.Silence > quota.MicrosOf(v.Timing.TTL)
+	switch {
+	case d.Denied < fewDenied && !silent:
+		return ""
+	case limit.Rate.Tokens == 0 || limit.Burst == 0:
+		return reasonZero
+	case silent:
+		// It reports nothing either: what it does now is to serve its standing share.
+		return reasonUnreachable
+	case d.Largest > limit.Burst, d.Largest > d.Burst && d.Burst > 0:
+		return reasonBurst
+	case arrivals > limit.Rate.PerSecond():
+		return reasonExhausted
+	case acct == nil:
+		return reasonStanding
+	}
+	if h, ok := acct.Holding(r.Name); !ok || !h.Leased {
+		return reasonStanding
+	}
+	return reasonLease
+}
+
+// unseen describes a key without an account: what it would be if it were opened
+// now.
+func unseen(v View, k quota.Key, limit quota.Limit) *quoratev1.Account {
+	pool := limit.Capacity
+	for _, r := range v.Ledger.Regions() {
+		pool = pool.Sub(shareOf(v.Ledger, r, k, limit.Rate.Per))
+	}
+	m := nameOf(k)
+	m.Limit, m.Pool = quoratev1.FromCapacity(limit.Capacity), quoratev1.FromCapacity(pool)
+	m.PoolLevelMicrotokens = int64(max(pool.Burst, 0))
+	return m
+}
+
+// shareOf returns the standing share that the ledger counts for a region on a
+// key without an account: the larger of what it owns under the configuration it
+// has confirmed and under the one offered to it.
+func shareOf(l *ledger.Ledger, r *ledger.Region, k quota.Key, per quota.Micros) quota.Capacity {
+	share := quota.Capacity{Rate: quota.Rate{Per: per}}
+	for _, version := range []uint64{r.Confirmed, r.Offered} {
+		c := l.Config(version)
+		if c == nil {
+			continue
+		}
+		if _, limit := c.Rules().LimitOf(k); limit != nil {
+			share = share.Max(limit.StandingShare(r.Name, c.Shares).In(per))
+		}
+	}
+	return share
+}
