@@ -31,6 +31,7 @@ build: ## build the binaries into bin/
 test: redis ## vet and run every test, with the race detector (minutes)
 	$(GO) vet ./...
 	$(GO) test $(RACE) -count=1 -p 2 -timeout 9m $(PKG)
+	$(GO) test -count=1 -timeout 9m ./sim/protocol # thousands of seeds, one goroutine each
 
 race: redis ## run every test COUNT=5 times under the race detector (long)
 	$(GO) test -race -count=$(COUNT) -p 2 -timeout 60m $(PKG)

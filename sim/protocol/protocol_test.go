@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 3000, "number of random runs")
+	seeds = flag.Int("seeds", defaultSeeds, "number of random runs")
 	first = flag.Uint64("seed", 1, "the first seed; with -seeds=1 a single run is replayed")
 )
 

@@ -1,0 +1,255 @@
+//go:build envoy
+
+package deployments
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/sim/live"
+)
+
+// envoyBinary is the Envoy to drive; `make test-envoy` installs one and sets it.
+func envoyBinary(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("ENVOY")
+	if path == "" {
+		t.Fatal("ENVOY is not set: run `make test-envoy`, which installs Envoy into .cache and sets it")
+	}
+	return path
+}
+
+// startEnvoy runs envoy/envoy.yaml with its ports replaced and returns where it listens.
+func startEnvoy(t *testing.T, agent, upstream string, edit ...string) string {
+	t.Helper()
+	text, err := os.ReadFile("envoy/envoy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := freePort(t)
+	replace := append([]string{
+		"port_value: 10000", "port_value: " + listen,
+		"port_value: 8081", "port_value: " + portOf(t, agent),
+		"port_value: 9000", "port_value: " + portOf(t, upstream),
+	}, edit...)
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(string(text), replace[i]) {
+			t.Fatalf("envoy/envoy.yaml does not contain %q", replace[i])
+		}
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "envoy.yaml")
+	if err := os.WriteFile(config, []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "envoy.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(envoyBinary(t), "-c", config, "--concurrency", "1", "--disable-hot-restart", "-l", "warning")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = log.Close()
+		if t.Failed() {
+			if out, err := os.ReadFile(log.Name()); err == nil {
+				t.Logf("envoy: %s", out)
+			}
+		}
+	})
+	url := "http://127.0.0.1:" + listen
+	await(t, "envoy listens", func() error {
+		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+listen, time.Second)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	return url
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return portOf(t, l.Addr().String())
+}
+
+func portOf(t *testing.T, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(addr, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// await polls until try succeeds, for at most half a minute.
+func await(t *testing.T, what string, try func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("waiting until %s: %v", what, err)
+}
+
+type answer struct {
+	code   int
+	header http.Header
+}
+
+func get(t *testing.T, url, user string) answer {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		req.Header.Set("x-user", user)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header}
+}
+
+// twoRegions starts a cluster with the shipped rules and one agent in each of
+// two regions, and an upstream that always answers 200.
+func twoRegions(t *testing.T) (w *live.World, upstream string) {
+	t.Helper()
+	rules, err := os.ReadFile("rules/api.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	w, err = live.Start(ctx, live.Options{
+		Dir:     t.TempDir(),
+		Regions: []live.RegionSpec{{Name: "eu", Store: live.StoreRedis}, {Name: "us", Store: live.StoreRedis}},
+		Rules:   string(rules),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	t.Cleanup(server.Close)
+	return w, server.URL
+}
+
+// Five logins a minute per address, over two Envoys in two regions: the sixth is
+// denied wherever it arrives.
+func TestEnvoyHoldsALimitOverTwoRegions(t *testing.T) {
+	w, upstream := twoRegions(t)
+	eu := startEnvoy(t, w.Region("eu").Agent(0).GRPCAddr(), upstream)
+	us := startEnvoy(t, w.Region("us").Agent(0).GRPCAddr(), upstream)
+
+	const tries = 40
+	ok := map[string]int{}
+	began := time.Now()
+	var denied answer
+	for i := range tries {
+		name, url := "eu", eu
+		if i%2 == 1 {
+			name, url = "us", us
+		}
+		switch a := get(t, url+"/login", ""); a.code {
+		case http.StatusOK:
+			ok[name]++
+		case http.StatusTooManyRequests:
+			denied = a
+		default:
+			t.Fatalf("login %d: have status %d", i, a.code)
+		}
+	}
+	allowed := 5 + int(time.Since(began)/(12*time.Second))
+	if sum := ok["eu"] + ok["us"]; sum > allowed || sum < 4 {
+		t.Errorf("logins admitted in eu and us: have %v, want 4 to %d", ok, allowed)
+	}
+	if have := denied.header.Get("x-ratelimit-remaining"); have != "0" {
+		t.Errorf("x-ratelimit-remaining of a denial: have %q, want 0", have)
+	}
+	if have := denied.header.Get("x-ratelimit-limit"); !strings.HasPrefix(have, "5") {
+		t.Errorf("x-ratelimit-limit of a denial: have %q, want 5…", have)
+	}
+	if s, err := strconv.Atoi(denied.header.Get("x-ratelimit-reset")); err != nil || s < 1 || s > 60 {
+		t.Errorf("x-ratelimit-reset of a denial: have %q, want 1 to 60", denied.header.Get("x-ratelimit-reset"))
+	}
+}
+
+// Each user has a bucket of their own, and the headers count it down.
+func TestEnvoyCountsPerUser(t *testing.T) {
+	w, upstream := twoRegions(t)
+	url := startEnvoy(t, w.Region("eu").Agent(0).GRPCAddr(), upstream)
+	for _, user := range []string{"ann", "bob", "{}|#%=", "a b"} {
+		a := get(t, url+"/", user)
+		if a.code != http.StatusOK {
+			t.Errorf("user %q: have status %d, want 200", user, a.code)
+		}
+		if !strings.Contains(a.header.Get("x-ratelimit-limit"), "1000") {
+			t.Errorf("user %q: x-ratelimit-limit %q does not name the limit of 1000", user, a.header.Get("x-ratelimit-limit"))
+		}
+	}
+}
+
+// While the agent is away Envoy does what failure_mode_deny says.
+func TestEnvoyFailureMode(t *testing.T) {
+	w, upstream := twoRegions(t)
+	agent := w.Region("eu").Agent(0)
+	open := startEnvoy(t, agent.GRPCAddr(), upstream)
+	closed := startEnvoy(t, agent.GRPCAddr(), upstream, "failure_mode_deny: false", "failure_mode_deny: true")
+	for _, url := range []string{open, closed} {
+		if a := get(t, url+"/", "ann"); a.code != http.StatusOK {
+			t.Errorf("with the agent: have status %d, want 200", a.code)
+		}
+	}
+	agent.Kill()
+	if a := get(t, open+"/", "ann"); a.code != http.StatusOK {
+		t.Errorf("failure_mode_deny false without the agent: have status %d, want 200", a.code)
+	}
+	if a := get(t, closed+"/", "ann"); a.code != http.StatusInternalServerError {
+		t.Errorf("failure_mode_deny true without the agent: have status %d, want 500", a.code)
+	}
+	if err := agent.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the agent answers again", func() error {
+		if a := get(t, closed+"/", "ann"); a.code != http.StatusOK {
+			return fmt.Errorf("status %d", a.code)
+		}
+		return nil
+	})
+}

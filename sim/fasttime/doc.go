@@ -1,0 +1,24 @@
+// Package fasttime holds scenario tests of the whole system in virtual time: real
+// hashicorp/raft on three coordinator nodes with their files on disk, and real
+// agents, each assembled by the production packages coordinator and regional,
+// inside testing/synctest bubbles. Minutes of failures take a second or two.
+//
+//	load ──► regional.Agent ──gRPC──► coordinator.Node ──Raft── coordinator.Node
+//	              │                        │
+//	          bucket.Store              bbolt, snapshots
+//
+// A goroutine that waits for a socket would stop virtual time, so three things
+// are not real: the network (in memory; each link can be cut and has a delay),
+// the region's Redis (package bucket's reference behind a mutex) and the clocks.
+// Everything else is what the binaries run.
+//
+// Every test ends with the same verdict: an auditor that sees only admissions,
+// with the bubble's clock, must find admitted <= B + R*W in every window, with no
+// allowance. Where a policy of a rule gives up the Bound on purpose, the test
+// says by how much.
+//
+// FASTTIME_LOG=1 prints what nodes and agents log, in virtual time.
+//
+// The schedules of goroutines are not replayable: a failure here is real, but
+// its seed is lost. Package protocol and the seeded simulator complement it.
+package fasttime

@@ -1,0 +1,189 @@
+package live
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/quorate/quorate/coordinator"
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional"
+)
+
+const (
+	roleVariable    = "QUORATE_LIVE_ROLE"
+	roleCoordinator = "coordinator"
+	roleAgent       = "agent"
+)
+
+// runner is what coordinator.New and regional.New return.
+type runner interface{ Run(context.Context) error }
+
+// coordinatorSpec is coordinator.Config as it travels to the child, and the
+// node's links: the other nodes' Raft addresses and the proxies that lead there.
+type coordinatorSpec struct {
+	Node, DataDir                 string
+	RaftAddr, GRPCAddr, AdminAddr string
+	InitialCluster                string
+	Links                         map[string]string
+	Regions                       map[string]int64
+	Timing                        quota.Timing
+	Raft                          coordinator.RaftTimeouts
+}
+
+// agentSpec is regional.Config as it travels to the child, and the links of the
+// agent: the coordinators' addresses and the proxies that lead there.
+type agentSpec struct {
+	Region, Agent                 string
+	Coordinators                  []string
+	Links                         map[string]string
+	Redis                         string
+	GRPCAddr, HTTPAddr, AdminAddr string
+	Timing                        quota.Timing
+}
+
+// Main runs this process as a node of a World when a World started it as one,
+// and then does not return. A program or TestMain that calls Start calls Main
+// first; in any other process it does nothing.
+func Main() {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		return
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if err := runChild(role, os.Stdin, log); err != nil {
+		log.Error("node failed", "err", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runChild(role string, stdin io.Reader, log *slog.Logger) error {
+	in := bufio.NewReader(stdin)
+	spec, err := in.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	// The parent holds the other end open for as long as it lives. This goroutine
+	// ends with the process.
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // however it ends, the parent is gone
+		log.Error("parent process is gone")
+		if role == roleAgent {
+			shutdownStore(spec)
+		}
+		os.Exit(1)
+	}()
+	node, err := build(role, spec, log)
+	if err != nil {
+		return err
+	}
+	if err := node.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("run %s: %w", role, err)
+	}
+	return nil
+}
+
+// shutdownStore ends the region's redis-server after the death of the parent,
+// whose child it was: it has nobody else who would.
+func shutdownStore(spec []byte) {
+	var s agentSpec
+	if json.Unmarshal(spec, &s) != nil {
+		return // then it never ran
+	}
+	addr, ok := strings.CutPrefix(s.Redis, "redis://")
+	if !ok {
+		return // embedded: it ends with this process
+	}
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return // another agent was faster
+	}
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(conn, "SHUTDOWN NOSAVE\r\n") // there is nobody left to tell
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+func build(role string, spec []byte, log *slog.Logger) (runner, error) {
+	switch role {
+	case roleCoordinator:
+		var s coordinatorSpec
+		if err := json.Unmarshal(spec, &s); err != nil {
+			return nil, fmt.Errorf("decode configuration: %w", err)
+		}
+		return coordinator.New(coordinator.Config{
+			Node: s.Node, DataDir: s.DataDir,
+			RaftAddr: s.RaftAddr, GRPCAddr: s.GRPCAddr, AdminAddr: s.AdminAddr,
+			InitialCluster: s.InitialCluster, Regions: s.Regions,
+			Timing: s.Timing, RaftTimeouts: s.Raft,
+			DialRaft: func(network, address string, timeout time.Duration) (net.Conn, error) {
+				return net.DialTimeout(network, routes(s.Links).of(address), timeout)
+			},
+			Logger: log, Registerer: prometheus.NewRegistry(),
+		})
+	case roleAgent:
+		var s agentSpec
+		if err := json.Unmarshal(spec, &s); err != nil {
+			return nil, fmt.Errorf("decode configuration: %w", err)
+		}
+		routeThrough(s.Links)
+		return regional.New(regional.Config{
+			Region: s.Region, Agent: s.Agent, Coordinators: s.Coordinators, Redis: s.Redis,
+			GRPCAddr: s.GRPCAddr, HTTPAddr: s.HTTPAddr, AdminAddr: s.AdminAddr,
+			Drain: time.Second, Timing: s.Timing,
+			Logger: log, Registerer: prometheus.NewRegistry(),
+		})
+	}
+	return nil, fmt.Errorf("unknown role %q", role)
+}
+
+// routeThrough makes every gRPC client of this process reach the addresses in
+// links through their proxies. It is done where names become addresses, so that
+// an address that a follower names as the leader's takes its link too.
+func routeThrough(links map[string]string) {
+	resolver.Register(routes(links))
+	resolver.SetDefaultScheme(routes(links).Scheme())
+}
+
+type routes map[string]string
+
+// of returns the way to an address: an unknown one is reached directly.
+func (r routes) of(addr string) string {
+	if proxy, ok := r[addr]; ok {
+		return proxy
+	}
+	return addr
+}
+
+// Scheme implements resolver.Builder.
+func (routes) Scheme() string { return "quorate-live" }
+
+// Build implements resolver.Builder: it answers once.
+func (r routes) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	addr := r.of(target.Endpoint())
+	if err := cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: addr}}}); err != nil {
+		return nil, fmt.Errorf("route to %s: %w", addr, err)
+	}
+	return route{}, nil
+}
+
+// route is a resolver that has nothing more to say.
+type route struct{}
+
+func (route) ResolveNow(resolver.ResolveNowOptions) {}
+func (route) Close()                                {}

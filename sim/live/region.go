@@ -1,0 +1,177 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/quorate/quorate/regional/redisbucket/redistest"
+	"github.com/quorate/quorate/sim/netproxy"
+)
+
+// quickly is the reconnect policy of everything that asks a node under test: a
+// node that came back is seen at once.
+var quickly = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 300 * time.Millisecond},
+	MinConnectTimeout: time.Second,
+}
+
+// Region is one region: its store, its agents and their links.
+type Region struct {
+	Name   string
+	Agents []*Agent
+
+	redis *redistest.Server // nil when the store is embedded
+	store store
+}
+
+// Agent returns agent i of the region.
+func (r *Region) Agent(i int) *Agent { return r.Agents[i] }
+
+// Redis is the region's redis-server; nil when the store is embedded.
+func (r *Region) Redis() *redistest.Server { return r.redis }
+
+// StoreURL is the redis:// address of the region's store, or regional.Embedded.
+func (r *Region) StoreURL() string { return r.store.url }
+
+// Cut parts the region from all coordinators. Clients still reach its agents,
+// and the agents their store.
+func (r *Region) Cut() {
+	for _, a := range r.Agents {
+		a.Cut()
+	}
+}
+
+// Heal brings the region back; what was on the way arrives now.
+func (r *Region) Heal() {
+	for _, a := range r.Agents {
+		a.Heal()
+	}
+}
+
+// IsCut reports whether all agents of the region are cut off.
+func (r *Region) IsCut() bool {
+	for _, a := range r.Agents {
+		if !a.IsCut() {
+			return false
+		}
+	}
+	return true
+}
+
+// connected reports whether some agent runs and is not cut off.
+func (r *Region) connected() bool {
+	for _, a := range r.Agents {
+		if a.Running() && !a.IsCut() {
+			return true
+		}
+	}
+	return false
+}
+
+// Agent is one agent of a region.
+type Agent struct {
+	Name   string
+	Region string
+
+	grpcAddr, httpAddr, adminAddr string
+	links                         map[string]*netproxy.Link // by coordinator
+	process                       *process
+	conn                          *grpc.ClientConn // the load's
+}
+
+// GRPCAddr is where the agent serves the Envoy rate limit service.
+func (a *Agent) GRPCAddr() string { return a.grpcAddr }
+
+// HTTPAddr is where the agent serves /json and /v1/check.
+func (a *Agent) HTTPAddr() string { return a.httpAddr }
+
+// AdminAddr is where the agent serves /metrics.
+func (a *Agent) AdminAddr() string { return a.adminAddr }
+
+// Kill ends the agent at once, as kill -9 does.
+func (a *Agent) Kill() { a.process.kill() }
+
+// Stop ends the agent in order: it reports a last time.
+func (a *Agent) Stop() error { return a.process.stop(stopGrace) }
+
+// Restart starts the agent again. It does not wait until it is ready.
+func (a *Agent) Restart() error { return a.process.start() }
+
+// Freeze stops the process in its tracks, as a VM pause would.
+func (a *Agent) Freeze() error { return a.process.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen agent go on.
+func (a *Agent) Thaw() error { return a.process.signal(syscall.SIGCONT) }
+
+// Running reports whether the agent's process runs.
+func (a *Agent) Running() bool { return a.process.running() }
+
+// Log is the path of the agent's log.
+func (a *Agent) Log() string { return a.process.log }
+
+// Link is the agent's link to a coordinator.
+func (a *Agent) Link(coordinator string) *netproxy.Link { return a.links[coordinator] }
+
+// Cut parts the agent from all coordinators.
+func (a *Agent) Cut() {
+	for _, l := range a.links {
+		l.Cut()
+	}
+}
+
+// Heal brings the agent back.
+func (a *Agent) Heal() {
+	for _, l := range a.links {
+		l.Heal()
+	}
+}
+
+// IsCut reports whether all links of the agent are cut.
+func (a *Agent) IsCut() bool {
+	for _, l := range a.links {
+		if !l.IsCut() {
+			return false
+		}
+	}
+	return true
+}
+
+// Ready asks the agent whether it is ready; nil is yes.
+func (a *Agent) Ready(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.httpAddr+"/readyz", nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", a.Name, err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", a.Name, err)
+	}
+	defer func() { _ = answer.Body.Close() }() // only the code counts
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s is not ready: %s", a.Name, answer.Status)
+	}
+	return nil
+}
+
+// AwaitReady waits until every running agent is ready.
+func (w *World) AwaitReady(ctx context.Context) error {
+	return w.await(ctx, "all agents ready", func(ctx context.Context) error {
+		for _, r := range w.regions {
+			for _, a := range r.Agents {
+				if !a.Running() {
+					continue
+				}
+				if err := a.Ready(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
