@@ -43,6 +43,11 @@ func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage) []ledger.Op 
 			to[dim] = s.goal[dim]
 			wanted = wanted || excess >= band || short.much[dim] && excess >= max(1, int64(float64(band)/tFine))
 		}
+		// An empty bucket may be large. Tokens that it does not need help who is
+		// short of rate.
+		if more := s.full - s.goal[burst]; t.hungry && more > 0 && more >= int64(tGain*float64(t.band(cfg, burst, cur[burst]))) {
+			to[burst], wanted = s.goal[burst], true
+		}
 		switch {
 		case !s.active, wanted && partOf(s.share).covers(to):
 			ops = append(ops, t.release(s))

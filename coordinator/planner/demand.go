@@ -120,8 +120,9 @@ const (
 
 // wish is what one region should have.
 type wish struct {
-	part      // rate and burst
-	low  bool // it runs out of tokens
+	part       // rate and burst
+	low  bool  // it runs out of tokens
+	full int64 // whole tokens in its bucket
 }
 
 // wish returns what the region should have when it has cur. The two dimensions
@@ -147,8 +148,14 @@ func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased 
 	refused := d.denied.read(now)
 	w := wish{low: d.refused(now) || d.level < min(d.burst/2, quota.Tokens(need/3*float64(quota.Token)))}
 	want := rate * tHead * (1 + min(1, 2*refused))
+	w.full = lease.Burst.Floor()
 	if d.fresh(now) {
-		want += (tFill*need - min(max(tokens(d.level), 0), need)) / calm
+		w.full = max(d.level.Floor(), 0)
+		room := need
+		if leased {
+			room = min(need, tokens(d.burst))
+		}
+		want += (tFill*room - min(max(tokens(d.level), 0), room)) / calm
 		if refused > throttled || !leased && w.low {
 			want = max(want, 2*lease.Rate.PerSecond())
 		}

@@ -20,12 +20,11 @@ func (t *table) divide(cfg Config) {
 	t.share(burst, left[burst])
 	t.share(rate, left[rate])
 
-	hungry := false
 	for i := range t.seats {
-		hungry = hungry || t.seats[i].hungry()
+		t.hungry = t.hungry || t.seats[i].hungry()
 	}
 	for dim, total := range left {
-		t.surplus(dim, total-t.total()[dim]*cfg.ReservePPM/quota.PPM, hungry)
+		t.surplus(dim, total-t.total()[dim]*cfg.ReservePPM/quota.PPM)
 	}
 }
 
@@ -55,7 +54,7 @@ func (t *table) share(dim int, total int64) {
 // surplus raises the goals in one dimension. While somebody's rate is short,
 // burst is worth most to it: there a bucket is empty, so it costs no tokens, and
 // what others have in their buckets comes back.
-func (t *table) surplus(dim int, total int64, hungry bool) {
+func (t *table) surplus(dim int, total int64) {
 	claims, parts := make([]fairshare.Claim, 0, 8), make([]int64, 0, 8)
 	for i := range t.seats {
 		s := &t.seats[i]
@@ -63,7 +62,7 @@ func (t *table) surplus(dim int, total int64, hungry bool) {
 			continue
 		}
 		c := fairshare.Claim{Floor: s.goal[dim], Want: s.goal[dim], Rank: s.rank}
-		if s.active && s.fair[burst] > 0 && (!hungry || s.hungry()) {
+		if s.active && s.fair[burst] > 0 && (!t.hungry || s.hungry()) {
 			c.Want, c.Weight = max(c.Want, t.total()[dim]), max(s.part[rate], 1)
 		}
 		claims = append(claims, c)

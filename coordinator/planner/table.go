@@ -16,6 +16,7 @@ type table struct {
 	level    quota.Tokens
 	scale    scale
 	seats    []seat
+	hungry   bool // somebody's part of the rate is less than it wants
 }
 
 // seat is one region's place at the table.

@@ -20,5 +20,6 @@ var (
 	tFill   = tune("T_FILL", 0.6)
 	tSpan   = tune("T_SPAN", 3)
 	tBand   = tune("T_BAND", 1)
+	tGain   = tune("T_GAIN", 1)
 	tFine   = tune("T_FINE", 5)
 )

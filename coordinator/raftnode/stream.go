@@ -218,9 +218,8 @@ func (s *stream) open(address string, timeout time.Duration) (net.Conn, error) {
 	go func() { // at most timeout longer than the stream
 		c, err := s.cfg.Dial("tcp", address, timeout)
 		if err == nil {
-			out := &ending{Conn: c}
-			out.stop = context.AfterFunc(s.ctx, func() { c.Close() })
-			c = out
+			raw := c // what is closed; c itself changes here
+			c = &ending{raw, context.AfterFunc(s.ctx, func() { raw.Close() })}
 		}
 		done <- outcome{c, err}
 	}()
