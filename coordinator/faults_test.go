@@ -150,11 +150,14 @@ func TestK76UnknownOutcomeRetriedIsOneGrant(t *testing.T) {
 		time.Sleep(time.Duration(i) * 500 * time.Microsecond) // before, while and after it is replicated
 		c.network.set(old.cfg.RaftAddr, true)
 		<-answered
-		l := c.leader(old)
-		errs, err := l.node.Propose(context.Background(), grant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var l *member
+		var errs []error
+		eventually(t, "the retry has an outcome", func() (ok bool) { // or is made once more
+			l = c.leader(old)
+			var err error
+			errs, err = l.node.Propose(context.Background(), grant)
+			return err == nil
+		})
 		if errs[0] != nil && !errors.Is(errs[0], ledger.ErrInFlight) && !errors.Is(errs[0], ledger.ErrEpoch) {
 			t.Fatalf("the retry: have %v", errs[0])
 		}

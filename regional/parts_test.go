@@ -20,7 +20,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/lease"
+	"github.com/quorate/quorate/regional/redisbucket"
 )
 
 func TestValidateNamesEveryProblem(t *testing.T) {
@@ -38,12 +43,40 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the password is in:\n%v", err)
 	}
+	both := Config{Region: "eu", Coordinators: []string{"c1:7600"}, Redis: Embedded, Store: (*redisbucket.Store)(nil), HTTPAddr: ":8080"}
+	if err := both.Validate(); !errors.Is(err, ErrConfig) {
+		t.Errorf("both a store and Redis: %v", err)
+	}
 	good := Config{Region: "eu", Coordinators: []string{"c1:7600"}, Redis: Embedded, HTTPAddr: ":8080"}
 	if err := good.Validate(); err != nil {
 		t.Errorf("good: %v", err)
 	}
 	if have := good.withDefaults(); have.Agent == "" || have.Agent == good.withDefaults().Agent {
 		t.Errorf("default agent names are not unique: %q", have.Agent)
+	}
+}
+
+// An assignment may arrive in a new incarnation before its configuration has been
+// read: what the old one knew of missing buckets must not fill them.
+func TestStandingShareOfAnotherIncarnationIsEmpty(t *testing.T) {
+	text := "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: second, requests_per_unit: 10, quota: {standing_share: 1}}\n"
+	c := quota.Config{Version: 1, Sources: []quota.Source{{Name: "a", Text: text}}, Shares: quota.Shares{{Region: "eu", Weight: 1}}}
+	blob, err := lease.Encode(c, "eu", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := bucket.State{Region: bucket.Region{Incarnation: "i1", Config: 1}, First: true}
+	adoption, err := lease.Adopt("eu", state, bucket.Adopted{Version: 1, Blob: blob}, bucket.Adopted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &region{enforcer: enforce.New(enforce.Config{})}
+	r.enforcer.Adopt(adoption)
+	if st := r.Standing("i1", "api|user=a", 5); st.Base != quota.Whole(10) {
+		t.Errorf("its own incarnation: have %+v", st)
+	}
+	if st := r.Standing("i2", "api|user=a", 5); st.Base != 0 || st.Since != 5 || st.Burst != quota.Whole(10) {
+		t.Errorf("another incarnation: have %+v", st)
 	}
 }
 

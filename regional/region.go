@@ -61,12 +61,18 @@ func (r *region) see(s bucket.State) {
 }
 
 // Standing returns the standing share of a key, none before there are rules.
-func (r *region) Standing(k quota.Key, now quota.Micros) bucket.Standing {
+func (r *region) Standing(incarnation string, k quota.Key, now quota.Micros) bucket.Standing {
 	a := r.enforcer.Adoption()
 	if a == nil {
 		return bucket.Standing{}
 	}
-	return a.StandingOf(k, now)
+	st := a.StandingOf(k, now)
+	if a.Incarnation != incarnation {
+		// What the adoption knows of missing buckets is about a life of the store
+		// that is over: here they are empty.
+		st.Base, st.Since = 0, now
+	}
+	return st
 }
 
 // Adopt makes c the configuration of the region and of this agent.
@@ -217,7 +223,8 @@ func (r *region) look(ctx context.Context) bool {
 func (r *region) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	if err := r.enforcer.Settle(ctx); err != nil {
+	// In a new incarnation the debts wait until its configuration is adopted.
+	if err := r.enforcer.Settle(ctx); err != nil && !errors.Is(err, enforce.ErrStale) {
 		r.log.Warn("what was admitted while the store was away is not charged yet; it is tried again", "err", err)
 	}
 }

@@ -47,8 +47,8 @@ func (s *toldStore) Take(ctx context.Context, t enforce.Take) (enforce.TakeResul
 	return res, err
 }
 
-func (s *toldStore) Charge(ctx context.Context, charges []bucket.Charge) error {
-	err := s.Store.Charge(ctx, charges)
+func (s *toldStore) Charge(ctx context.Context, incarnation string, charges []bucket.Charge) error {
+	err := s.Store.Charge(ctx, incarnation, charges)
 	if err != nil {
 		s.tell("charge", err)
 	}

@@ -13,7 +13,8 @@ type Config struct {
 	// recalled; for limits with long periods it is longer. Default 10 s.
 	Idle time.Duration
 	// BandPPM is the dead band: a lease is not changed for the sake of less than
-	// this part of it. Default 50,000 (5 %).
+	// this part of it, or than twice of it where nobody runs out of tokens.
+	// Default 50,000 (5 %).
 	BandPPM int64
 	// ReservePPM is the part of a limit that stays in the pool for newcomers as
 	// long as nobody else needs it. Default 20,000 (2 %).

@@ -20,14 +20,14 @@ func (t *table) decide(ops []ledger.Op, cfg Config, credit bool) ([]ledger.Op, s
 	}
 	t.divide(cfg)
 	short := t.shortage(cfg)
-	ops = t.shrink(ops, cfg, short)
+	ops = t.shrink(ops, cfg, short, credit)
 	ops = t.grow(ops, cfg, credit)
 	return t.repair(ops), short
 }
 
 // shrink recalls what others need, and leases that nobody uses. Where nobody is
 // short everybody keeps what it has: demand that comes back finds it.
-func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage) []ledger.Op {
+func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage, credit bool) []ledger.Op {
 	for i := range t.seats {
 		s := &t.seats[i]
 		if !s.free() || !s.leased() {
@@ -41,18 +41,25 @@ func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage) []ledger.Op 
 				continue
 			}
 			to[dim] = s.goal[dim]
-			wanted = wanted || excess >= band || short.much[dim] && excess >= max(1, int64(float64(band)/tFine))
+			wanted = wanted || excess >= band || short.much[dim] && excess >= max(1, band/2)
 		}
 		// An empty bucket may be large. Tokens that it does not need help who is
 		// short of rate.
-		if more := s.full - s.goal[burst]; t.hungry && more > 0 && more >= int64(tGain*float64(t.band(cfg, burst, cur[burst]))) {
+		if more := s.full - s.goal[burst]; t.hungry && more >= t.band(cfg, burst, cur[burst]) {
 			to[burst], wanted = s.goal[burst], true
 		}
 		switch {
 		case !s.active, wanted && partOf(s.share).covers(to):
 			ops = append(ops, t.release(s))
 		case wanted:
-			ops = append(ops, t.assign(s, to, false))
+			// Nothing else can be assigned until this is confirmed, so what is free
+			// in the other dimension goes along.
+			for dim, free := range t.spare() {
+				if to[dim] == cur[dim] {
+					to[dim] += max(0, min(free, s.goal[dim]-cur[dim]))
+				}
+			}
+			ops = append(ops, t.assign(s, to, credit))
 		}
 	}
 	return ops

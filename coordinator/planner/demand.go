@@ -43,7 +43,7 @@ func scaleOf(l quota.Limit, cfg Config) scale {
 	}
 	// A steady rate is known after an eighth of the time in which it matters; a
 	// limit by the hour sees requests minutes apart that are not idle.
-	s.span = quota.Micros(min(max(s.full/8, tSpan), 30) * float64(quota.Second))
+	s.span = quota.Micros(min(max(s.full/8, 5), 30) * float64(quota.Second))
 	s.idle = quota.Micros(min(max(s.full, cfg.Idle.Seconds()), 300) * float64(quota.Second))
 	return s
 }
@@ -60,8 +60,8 @@ func (d *demand) observe(now quota.Micros, u quota.Usage, agent string, s scale)
 	denied := min(tokens(u.Denied), 2*s.second*max(seconds(window), 0.001))
 	asked := tokens(u.Admitted) + denied
 	d.asked.add(now, asked, d.step(), window, s.span)
-	d.denied.add(now, denied, asked)
-	if u.Admitted > 0 || u.Denied > 0 {
+	if asked > 0 {
+		d.denied.add(now, denied/asked, window)
 		d.last = now
 	}
 }
@@ -105,17 +105,25 @@ func (d *demand) presses(now quota.Micros, share quota.Tokens) bool {
 func (d *demand) refused(now quota.Micros) bool { return d.denied.read(now) > 0.01 }
 
 const (
-	// filled is how full a bucket should stay: enough to take a burst, with room
-	// for what flows in.
-	filled = 0.6
+	// filled is how full a bucket should stay: there is room for what flows in and
+	// enough for a burst.
+	filled = 0.5
 	// headroom is what a region gets beyond its arrivals.
-	headroom = 1.02
-	// spread is how many standard deviations of its arrivals in the time of a
-	// correction a bucket should hold.
+	headroom = 1.01
+	// shy is how much more than it shows a region wants that is denied everything:
+	// not all clients come again. More would take from others what nobody uses.
+	shy = 0.25
+	// spread is how many standard deviations of the arrivals during a correction a
+	// bucket should hold.
 	spread = 4
-	// throttled is the part of denials at which arrivals say little of what is
-	// wanted.
-	throttled = 0.25
+	// few is a number of arrivals whose noise is too much to correct it.
+	few = 50
+	// lags is how many times as long as an assignment takes a correction takes, up
+	// to slow seconds: rate that is on its way serves nobody, so moving it costs.
+	lags, slow = 40, 4
+	// steep makes a correction stronger towards the ends of a bucket, where it is
+	// no noise.
+	steep = 4
 )
 
 // wish is what one region should have.
@@ -125,40 +133,35 @@ type wish struct {
 	full int64 // whole tokens in its bucket
 }
 
-// wish returns what the region should have when it has cur. The two dimensions
-// are apart. It needs the rate at which requests arrive, and a bucket that takes
-// the noise: a standing wave of a few standard deviations around the middle. A
-// bucket above that middle says that the rate is too large, and one below that it
-// is too small; the correction vanishes as the level gets there, so nothing
-// swings. It takes the time of some tens of arrivals, and a second at least:
-// that is longer than an assignment takes to arrive.
+// wish returns what the region should have when it holds a lease, or its share.
+// The two dimensions are apart: it needs the rate at which requests arrive, and a
+// bucket that takes their noise. What is above the middle of that bucket says
+// that the rate is too large, and what is below that it is too small; the
+// correction vanishes as the level gets there, so nothing swings.
 func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased bool, s scale) wish {
+	w := wish{full: lease.Burst.Floor()}
 	if s.second <= 0 {
-		return wish{part{0, s.burst}, true}
+		w.part, w.low = part{0, s.burst}, true
+		return w
 	}
-	step, rate := d.step(), d.rate(now, r, s)
-	calm := max(tCalm, min(tCount*step/max(rate, 1e-9), s.full)) // seconds
-	need := step * tSpread * math.Sqrt(min(rate, s.second)*calm/step)
-	need = min(max(need, 1), float64(s.burst))
+	step, asked := d.step(), d.rate(now, r, s)
+	calm := max(1, min(lags*seconds(r.lag), slow), min(few*step/max(asked, 1e-9), s.full)) // seconds
+	need := max(1, spread*math.Sqrt(step*calm*min(asked, s.second)))
 	if largest := tokens(d.largest); largest <= float64(s.burst) && now-d.largestAt <= s.idle {
 		need = max(need, largest)
 	}
-	need = math.Ceil(need)
+	need = math.Ceil(min(need, float64(s.burst)))
+	w.low = d.refused(now) || d.level < min(d.burst/2, quota.Tokens(need/3*float64(quota.Token)))
 
-	refused := d.denied.read(now)
-	w := wish{low: d.refused(now) || d.level < min(d.burst/2, quota.Tokens(need/3*float64(quota.Token)))}
-	want := rate * tHead * (1 + min(1, 2*refused))
-	w.full = lease.Burst.Floor()
+	want := asked * headroom * (1 + shy*d.denied.read(now))
 	if d.fresh(now) {
 		w.full = max(d.level.Floor(), 0)
 		room := need
 		if leased {
-			room = min(need, tokens(d.burst))
+			room = max(1, min(need, tokens(d.burst)))
 		}
-		want += (tFill*room - min(max(tokens(d.level), 0), room)) / calm
-		if refused > throttled || !leased && w.low {
-			want = max(want, 2*lease.Rate.PerSecond())
-		}
+		off := filled - min(max(tokens(d.level), 0), room)/room
+		want += off * room / calm * (1 + steep*off*off)
 	}
 	want = min(max(want, 0), s.second)
 	w.part = part{int64(want * s.per * float64(quota.Token)), int64(need)}

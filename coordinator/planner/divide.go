@@ -114,7 +114,8 @@ func (t *table) shortage(cfg Config) (short shortage) {
 	return short
 }
 
-// band returns the smallest change of n that is worth an assignment.
+// band returns the smallest change of n that is worth an assignment when nobody
+// runs out of tokens; half of it is when somebody does.
 func (t *table) band(cfg Config, dim int, n int64) int64 {
-	return max(1, int64(float64(n*cfg.BandPPM/quota.PPM)*tBand), t.total()[dim]/200)
+	return max(1, 2*(n*cfg.BandPPM/quota.PPM), t.total()[dim]/200)
 }

@@ -53,6 +53,9 @@ func (t *Term) done(now quota.Micros, op ledger.Op, err error, unknown bool) {
 	case ledger.Confirm:
 		if e := t.book.entries[op.Key]; e != nil && err == nil && !unknown {
 			e.of(op.Region).settled = now
+			if r := t.regions[op.Region]; r != nil {
+				r.landed(now, op.Key)
+			}
 		}
 	case ledger.Assign:
 		if e := t.book.entries[op.Key]; e != nil && err != nil {

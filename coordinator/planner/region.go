@@ -33,6 +33,7 @@ type region struct {
 
 	flights map[quota.Key]*flight
 	unsent  []quota.Key
+	lag     quota.Micros // from sending an assignment to its confirmation, lately
 	waiting bool         // an assignment was sent since the region was heard
 	asked   quota.Micros // when the first of them was
 }
@@ -116,6 +117,13 @@ func (r *region) reachable(now quota.Micros) bool {
 // renewable reports whether answering a sync may renew the session.
 func (r *region) renewable(s *ledger.Session) bool {
 	return s.ID == r.session && r.ending != s.ID && !s.Silent && !r.marking && !r.doubt
+}
+
+// landed notes how long an assignment took.
+func (r *region) landed(now quota.Micros, k quota.Key) {
+	if f := r.flights[k]; f != nil && f.sent > 0 {
+		r.lag += (min(now-f.sent, routeAge) - r.lag) / 4
+	}
 }
 
 // track keeps the flights in step with what the ledger says of a key.

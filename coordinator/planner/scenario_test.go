@@ -194,11 +194,12 @@ func (s *stage) duration(text string) quota.Micros {
 	return quota.MicrosOf(d)
 }
 
-// draw runs the play. Columns are equal times; a digit is tenths of the limit,
+// draw runs the play: the burst and the rate that each region holds and what it
+// gets. Columns are equal times; a digit is tenths of the limit,
 // `.` is less than a twentieth, `#` is all but a twentieth.
 func (s *stage) draw(regions []string) string {
 	w := s.w
-	leases, gets := map[string][]byte{}, map[string][]byte{}
+	bursts, rates, gets := map[string][]byte{}, map[string][]byte{}, map[string][]byte{}
 	ideal := []byte{}
 	step := s.long / columns
 	for col := range columns {
@@ -221,7 +222,8 @@ func (s *stage) draw(regions []string) string {
 			b := r.bucket(shop, w.now)
 			part := quota.Tokens(b.got-b.gotAll) * max(r.cost[shop], quota.Token)
 			b.gotAll = b.got
-			leases[name] = append(leases[name], digit(float64(share.Burst)/float64(rule.Burst)))
+			bursts[name] = append(bursts[name], digit(float64(share.Burst)/float64(rule.Burst)))
+			rates[name] = append(rates[name], digit(float64(share.Rate.Tokens)/float64(rule.Rate.Tokens)))
 			gets[name] = append(gets[name], digit(float64(part)/flow))
 			got += part
 		}
@@ -236,7 +238,8 @@ func (s *stage) draw(regions []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "a column is %v\n", step.Duration())
 	for _, name := range regions {
-		fmt.Fprintf(&out, "%-5s holds |%s|\n", name, leases[name])
+		fmt.Fprintf(&out, "%-5s burst |%s|\n", name, bursts[name])
+		fmt.Fprintf(&out, "%-5s rate  |%s|\n", "", rates[name])
 		fmt.Fprintf(&out, "%-5s gets  |%s|\n", "", gets[name])
 	}
 	fmt.Fprintf(&out, "of an ideal |%s|\n", ideal)

@@ -96,7 +96,7 @@ func (t *Term) report(now quota.Micros, l *ledger.Ledger, r *region, agent strin
 	case urgent(u) || forgotten(l, u.Key, d):
 		t.book.hurry(e, now)
 	case e.short:
-		t.book.hurry(e, now+shortAge)
+		t.book.hurry(e, now+retryAge)
 	}
 }
 

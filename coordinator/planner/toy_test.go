@@ -55,7 +55,7 @@ type bucket struct {
 func (r *toy) bucket(k quota.Key, now quota.Micros) *bucket {
 	b := r.buckets[k]
 	if b == nil {
-		b = &bucket{level: r.share(k).Burst, at: now, use: quota.Usage{Key: k}}
+		b = &bucket{level: r.share(k).Burst, at: now, since: now, use: quota.Usage{Key: k}}
 		r.buckets[k] = b
 	}
 	return b

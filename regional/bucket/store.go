@@ -116,8 +116,12 @@ func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Ve
 }
 
 // Charge takes tokens that were admitted while the store was away. A level may
-// go below zero, not below Debt.
-func (s *Store) Charge(now quota.Micros, charges []Charge) {
+// go below zero, not below Debt. What the charges say of missing records is about
+// one incarnation, and so of no use in another.
+func (s *Store) Charge(now quota.Micros, incarnation string, charges []Charge) error {
+	if s.region.Incarnation != incarnation {
+		return fmt.Errorf("charge %d keys: %w", len(charges), ErrIncarnation)
+	}
 	high := max(now, s.high)
 	for _, c := range charges {
 		rec, found := s.find(c.Key)
@@ -125,6 +129,7 @@ func (s *Store) Charge(now quota.Micros, charges []Charge) {
 		rec.Level, rec.At = max(b.Level-c.Tokens, Debt), at-b.Unspent
 		s.write(now, c.Key, rec, b.Capacity, c.Standing.Capacity)
 	}
+	return nil
 }
 
 // Apply applies an assignment once. A repeat returns the stored answer.

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -92,7 +93,13 @@ func TestOneKeyTwiceInATakePaysTwice(t *testing.T) {
 func TestK25AChargeAboveTheLevelIsKeptAsDebt(t *testing.T) {
 	s := region()
 	st := full(per(10, 10*second, 10))
-	s.Charge(start, []Charge{{Key: "k", Tokens: quota.Whole(15), Standing: st}})
+	charge := func(charges ...Charge) {
+		t.Helper()
+		if err := s.Charge(start, "one", charges); err != nil {
+			t.Fatal(err)
+		}
+	}
+	charge(Charge{Key: "k", Tokens: quota.Whole(15), Standing: st})
 	if v := take(s, start, ask("k", 1, st)); v.Admitted || v.Level != quota.Whole(5)*-1 {
 		t.Errorf("want denied at -5, have %+v", v)
 	}
@@ -102,9 +109,17 @@ func TestK25AChargeAboveTheLevelIsKeptAsDebt(t *testing.T) {
 	if v := take(s, start+6*second, ask("k", 1, st)); !v.Admitted {
 		t.Errorf("after 6 s: want admitted, have %+v", v)
 	}
-	s.Charge(start, []Charge{{Key: "k", Tokens: quota.MaxTokens, Standing: st}, {Key: "k", Tokens: quota.MaxTokens, Standing: st}})
+	charge(Charge{Key: "k", Tokens: quota.MaxTokens, Standing: st}, Charge{Key: "k", Tokens: quota.MaxTokens, Standing: st})
 	if rec, _ := s.Read("k"); rec.Level != Debt {
 		t.Errorf("want the lowest level %d, have %d", Debt, rec.Level)
+	}
+}
+
+func TestChargeThatBelongsToAnotherIncarnationMakesNoFullBucket(t *testing.T) {
+	s := region()
+	err := s.Charge(start, "zero", []Charge{{Key: "k", Tokens: 1, Standing: full(per(10, 10*second, 10))}})
+	if !errors.Is(err, ErrIncarnation) || s.Len() != 0 {
+		t.Errorf("want ErrIncarnation and no record, have %v and %d", err, s.Len())
 	}
 }
 

@@ -153,7 +153,7 @@ func (instant) Take(_ context.Context, t Take) (TakeResult, error) {
 	return res, nil
 }
 
-func (instant) Charge(context.Context, []bucket.Charge) error { return nil }
+func (instant) Charge(context.Context, string, []bucket.Charge) error { return nil }
 
 func BenchmarkDecide(b *testing.B) {
 	b.Run("one_limit", func(b *testing.B) { benchmark(b, d("user=alice")) })

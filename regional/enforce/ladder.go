@@ -205,7 +205,8 @@ const settleBatch = 100
 // store is away a charge could be executed without an answer, again and again.
 //
 // After an error the charges of one batch may be in the store or not. They are
-// charged again by the next call, the safe side of not knowing.
+// charged again by the next call, the safe side of not knowing. After ErrStale
+// the region's configuration must be read first.
 func (e *Enforcer) Settle(ctx context.Context) error {
 	e.local.up()
 	s := e.snap.Load()
@@ -217,7 +218,7 @@ func (e *Enforcer) Settle(ctx context.Context) error {
 		if len(charges) == 0 {
 			return nil // another call is settling them
 		}
-		err := e.cfg.Store.Charge(ctx, charges)
+		err := e.cfg.Store.Charge(ctx, s.Incarnation, charges)
 		e.local.end(charges, err == nil)
 		if err != nil {
 			return fmt.Errorf("settle %d debts with the regional store: %w", len(charges), err)

@@ -114,6 +114,28 @@ func TestLadderDebtsAreChargedOnce(t *testing.T) {
 	}
 }
 
+// The share of the old incarnation says that a missing bucket is full. Charging
+// with it would make one out of nothing in a store that has lost everything.
+func TestLadderDebtWaitsForTheNewIncarnation(t *testing.T) {
+	w := newWorld(t, ladderRules)
+	w.now += time.Minute // any missing bucket is full by now
+	w.want("before the outage", false, w.decide(10, d("user=a")))
+	w.fail = ErrStoreDown
+	w.decide(1, d("user=a"))
+	w.now += 300 * time.Millisecond
+	w.want("admitted while the store is away", false, w.decide(3, d("user=a")))
+	w.store.Incarnate(w.time(), "i2")
+	w.fail = nil
+	if err := w.e.Settle(context.Background()); !errors.Is(err, ErrStale) || w.e.Owing() != 1 {
+		t.Errorf("have %v, %d owing", err, w.e.Owing())
+	}
+	w.read()
+	w.settle()
+	if rec, _ := w.store.Read(key(w, d("user=a"))); w.e.Owing() != 0 || rec.Level != -3*quota.Token {
+		t.Errorf("%d owing, level %v: the new bucket began empty and owes 3", w.e.Owing(), rec.Level)
+	}
+}
+
 func TestLadderUnknownChargeIsRepeated(t *testing.T) {
 	w := newWorld(t, ladderRules)
 	w.fail = ErrStoreDown

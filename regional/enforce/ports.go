@@ -40,8 +40,9 @@ type Store interface {
 	// The store must not keep t.Asks when it returns without an error.
 	Take(ctx context.Context, t Take) (TakeResult, error)
 	// Charge takes tokens that were admitted while the store was away. A level
-	// may go below zero.
-	Charge(ctx context.Context, charges []bucket.Charge) error
+	// may go below zero. The store refuses it with ErrStale unless incarnation is
+	// its own: the standing shares say what a missing record of that one holds.
+	Charge(ctx context.Context, incarnation string, charges []bucket.Charge) error
 }
 
 // Take is one atomic step over the buckets of a request. The store refuses it

@@ -141,14 +141,16 @@ func (w *world) Take(ctx context.Context, t Take) (TakeResult, error) {
 	return TakeResult{Now: max(w.time(), w.store.State(w.time()).Now), Admitted: admitted, Verdicts: verdicts}, nil
 }
 
-func (w *world) Charge(ctx context.Context, charges []bucket.Charge) error {
+func (w *world) Charge(ctx context.Context, incarnation string, charges []bucket.Charge) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail != nil {
 		return w.fail
 	}
+	if w.store.Charge(w.time(), incarnation, charges) != nil {
+		return ErrStale
+	}
 	w.charged = append(w.charged, charges...)
-	w.store.Charge(w.time(), charges)
 	return w.lost
 }
 

@@ -65,7 +65,7 @@ func (f *frontEnd) Take(_ context.Context, t enforce.Take) (enforce.TakeResult, 
 	return enforce.TakeResult{Now: f.time(), Admitted: admitted, Verdicts: verdicts}, nil
 }
 
-func (f *frontEnd) Charge(context.Context, []bucket.Charge) error { return nil }
+func (f *frontEnd) Charge(context.Context, string, []bucket.Charge) error { return nil }
 
 // whole is what a header may hold of a number (K84): digits, no sign, no fraction.
 var (

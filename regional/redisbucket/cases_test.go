@@ -168,7 +168,7 @@ func TestAmountsThatScriptsCannotComputeAreRefused(t *testing.T) {
 		"negative cost":   second(s.Take(ctx, of(st, bucket.Ask{Key: "k", Cost: -1}))),
 		"period too long": second(s.Take(ctx, of(st, ask("k", 1, full(per(1, bucket.MaxPeriod+1, 1)))))),
 		"burst too large": second(s.Take(ctx, of(st, ask("k", 1, full(quota.Capacity{Burst: quota.MaxTokens + 1}))))),
-		"negative charge": s.Charge(ctx, []bucket.Charge{{Key: "k", Tokens: -1}}),
+		"negative charge": s.Charge(ctx, st.Incarnation, []bucket.Charge{{Key: "k", Tokens: -1}}),
 		"negative credit": second(s.Apply(ctx, st.Incarnation, []bucket.ApplyAsk{{Assignment: quota.Assignment{Key: "k", Credit: -1}}})),
 	} {
 		if !errors.Is(err, bucket.ErrRange) {
@@ -187,7 +187,7 @@ func TestManyChargesAndDebt(t *testing.T) {
 	for i := range 2*chargeBatch + 1 {
 		charges = append(charges, bucket.Charge{Key: quota.Key(strconv.Itoa(i % 7)), Tokens: quota.Whole(1), Standing: share})
 	}
-	if err := s.Charge(ctx, charges); err != nil {
+	if err := s.Charge(ctx, state(t, s).Incarnation, charges); err != nil {
 		t.Fatal(err)
 	}
 	if rec, ok, err := s.Read(ctx, "0"); err != nil || !ok || rec.Level != -quota.Whole(19) {

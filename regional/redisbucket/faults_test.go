@@ -44,8 +44,8 @@ func TestALostReplyMeansExactlyOneExecution(t *testing.T) {
 			_, err := s.Take(context.Background(), of(st, ask("k", 1, full(lease))))
 			return err
 		}, quota.Whole(99)},
-		{"charge", func(s *Store, _ bucket.State) error {
-			return s.Charge(context.Background(), []bucket.Charge{{Key: "k", Tokens: quota.Whole(1), Standing: full(lease)}})
+		{"charge", func(s *Store, st bucket.State) error {
+			return s.Charge(context.Background(), st.Incarnation, []bucket.Charge{{Key: "k", Tokens: quota.Whole(1), Standing: full(lease)}})
 		}, quota.Whole(99)},
 		{"apply in a pipeline", func(s *Store, st bucket.State) error {
 			a := quota.Assignment{Key: "k", Session: 5, Epoch: 1, Lease: per(1, 86400*quota.Second, 200), Credit: quota.Whole(10)}

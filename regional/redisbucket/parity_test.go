@@ -203,8 +203,8 @@ func (w *twins) step() {
 	case 10:
 		key, tokens, st := w.key(), w.tokens("tokens"), w.standing()
 		charges := []bucket.Charge{{Key: key, Tokens: tokens, Standing: st}, {Key: w.key(), Tokens: 1, Standing: w.standing()}}
-		w.ref.Charge(w.now, charges)
-		w.same("charge", nil, nil, nil, w.real.Charge(w.ctx, charges))
+		inc := w.incarnation()
+		w.same("charge", nil, nil, w.ref.Charge(w.now, inc, charges), w.real.Charge(w.ctx, inc, charges))
 	case 11, 12:
 		session, deadline := w.session(), w.now+quota.Micros(rapid.Int64Range(-1e6, 1e10).Draw(w.t, "deadline"))
 		if w.ref.State(w.now).Session == 0 {

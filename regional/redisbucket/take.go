@@ -115,11 +115,11 @@ const chargeBatch = 100
 // Charge takes what was admitted while the store was away. After an error the
 // charges of the failed script may or may not be in it; charging them again is
 // the safe side.
-func (s *Store) Charge(ctx context.Context, charges []bucket.Charge) error {
+func (s *Store) Charge(ctx context.Context, incarnation string, charges []bucket.Charge) error {
 	for len(charges) > 0 {
 		n := min(len(charges), chargeBatch)
 		keys := []string{s.stateKey}
-		var argv []any
+		argv := []any{incarnation}
 		for _, c := range charges[:n] {
 			if err := bucket.ValidAmount(c.Tokens); err != nil {
 				return fmt.Errorf("charge %q: %w", c.Key, err)
@@ -136,7 +136,7 @@ func (s *Store) Charge(ctx context.Context, charges []bucket.Charge) error {
 			return err
 		}
 		if reply[0] != 1 {
-			return fmt.Errorf("charge in regional store: %w", enforce.ErrStale)
+			return fmt.Errorf("charge in regional store: %w: %w", enforce.ErrStale, bucket.ErrIncarnation)
 		}
 		charges = charges[n:]
 	}

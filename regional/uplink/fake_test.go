@@ -240,7 +240,7 @@ func (l *local) Adopt(_ context.Context, incarnation string, c quota.Config) err
 	return l.store.store.Adopt(l.store.now(), incarnation, c.Version, []byte("blob"))
 }
 
-func (l *local) Standing(quota.Key, quota.Micros) bucket.Standing { return bucket.Standing{} }
+func (l *local) Standing(string, quota.Key, quota.Micros) bucket.Standing { return bucket.Standing{} }
 
 func (l *local) Saw(s bucket.State, agents int) {
 	l.mu.Lock()

@@ -214,7 +214,7 @@ func (u *Uplink) adopt(ctx context.Context, incarnation string, c quota.Config) 
 func (u *Uplink) apply(ctx context.Context, incarnation string, some []quota.Assignment) {
 	asks := make([]bucket.ApplyAsk, len(some))
 	for i, a := range some {
-		asks[i] = bucket.ApplyAsk{Assignment: a, Standing: u.cfg.Local.Standing(a.Key, u.seen.Now)}
+		asks[i] = bucket.ApplyAsk{Assignment: a, Standing: u.cfg.Local.Standing(incarnation, a.Key, u.seen.Now)}
 	}
 	var done []quota.Applied
 	err := u.timed(ctx, "apply assignments", func(ctx context.Context) (err error) {

@@ -41,9 +41,10 @@ type Region interface {
 	// An error means that it was not adopted; it will be offered again.
 	Adopt(ctx context.Context, incarnation string, c quota.Config) error
 	// Standing returns the standing share of a key under the adopted
-	// configuration; a key that no rule counts has none. now is a time on the
-	// store's clock that has passed.
-	Standing(k quota.Key, now quota.Micros) bucket.Standing
+	// configuration, with what a missing record holds in that incarnation of the
+	// store; a key that no rule counts has none. now is a time on the store's
+	// clock that has passed in it.
+	Standing(incarnation string, k quota.Key, now quota.Micros) bucket.Standing
 	// Saw is told what the region's state is, as it was read or has been renewed
 	// since, and how many of its agents are alive (0: not known).
 	Saw(s bucket.State, agents int)

@@ -2,6 +2,7 @@ package fasttime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,20 +60,27 @@ func (w *world) outstanding() error {
 	return nil
 }
 
-// leader returns the node that serves agents.
+// serving returns the node that serves agents, nil when none says so.
+func (w *world) serving() *node {
+	for _, n := range w.nodes {
+		s, err := ask(w, n, func(ctx context.Context, c quoratev1.AdminClient) (*quoratev1.NodeStatusResponse, error) {
+			return c.NodeStatus(ctx, &quoratev1.NodeStatusRequest{})
+		})
+		if err == nil && s.Role == "leader" && s.Ready {
+			return n
+		}
+	}
+	return nil
+}
+
+// leader waits for the node that serves agents.
 func (w *world) leader() (found *node) {
 	w.t.Helper()
 	w.within(30*time.Second, "a leader", func() error {
-		for _, n := range w.nodes {
-			s, err := ask(w, n, func(ctx context.Context, c quoratev1.AdminClient) (*quoratev1.NodeStatusResponse, error) {
-				return c.NodeStatus(ctx, &quoratev1.NodeStatusRequest{})
-			})
-			if err == nil && s.Role == "leader" && s.Ready {
-				found = n
-				return nil
-			}
+		if found = w.serving(); found == nil {
+			return errors.New("none says that it leads")
 		}
-		return errNotYet
+		return nil
 	})
 	return found
 }

@@ -9,8 +9,9 @@ import (
 // Twenty minutes of everything at once, chosen at random, and then liveness: what
 // is healed serves again.
 func TestRandomFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several seconds")
+	length := 20 * time.Minute
+	if testing.Short() || raceEnabled {
+		length = 5 * time.Minute
 	}
 	run(t, document(100, "standing"), func(w *world) {
 		w.loads()
@@ -19,7 +20,7 @@ func TestRandomFaults(t *testing.T) {
 			return time.Duration(random.IntN(most*1000)+1) * time.Millisecond
 		}
 		began, faults := time.Now(), map[string]int{}
-		for time.Since(began) < 20*time.Minute {
+		for time.Since(began) < length {
 			time.Sleep(seconds(8))
 			node, r := w.nodes[random.IntN(3)], w.regions[all[random.IntN(3)]]
 			var fault string

@@ -1,6 +1,7 @@
 package fasttime
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,21 @@ func TestStoreRestartedEmpty(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Missing buckets are not full ones: with large standing shares, a store that
+// forgets everything every few seconds would soon admit far too much.
+func TestStoreEmptiedAgainAndAgain(t *testing.T) {
+	doc := strings.Replace(document(100, "standing"), "standing_share: 0.12", "standing_share: 0.9", 1)
+	run(t, doc, func(w *world) {
+		w.loads()
+		time.Sleep(10 * time.Second)
+		for range 40 {
+			w.regions["eu"].redis.restart()
+			time.Sleep(3 * time.Second)
+		}
+		w.bound(limit, 0)
+	})
 }
 
 // A region that reaches followers only is sent to a leader that it cannot reach.

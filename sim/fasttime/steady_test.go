@@ -121,7 +121,7 @@ func TestRuleEditsUnderLoad(t *testing.T) {
 		w.bound(capacity(40, 40), lowered)
 		w.bound(limit, 0)
 		for _, name := range all {
-			w.admits("lowered", name, lowered+5*quota.Second, now(), 11, 14)
+			w.admits("lowered", name, lowered+5*quota.Second, now(), 11, 15)
 		}
 
 		raised := now()

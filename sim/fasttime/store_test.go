@@ -132,8 +132,8 @@ func (c *client) Take(ctx context.Context, t enforce.Take) (res enforce.TakeResu
 	return res, err
 }
 
-func (c *client) Charge(ctx context.Context, charges []bucket.Charge) error {
-	return c.do(ctx, func(s *bucket.Store) error { s.Charge(now(), charges); return nil })
+func (c *client) Charge(ctx context.Context, incarnation string, charges []bucket.Charge) error {
+	return c.do(ctx, func(s *bucket.Store) error { return s.Charge(now(), incarnation, charges) })
 }
 
 func (c *client) Apply(ctx context.Context, incarnation string, asks []bucket.ApplyAsk) (done []quota.Applied, err error) {

@@ -3,7 +3,6 @@ package fasttime
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,12 +19,13 @@ import (
 
 // world is three coordinator nodes and the agents of some regions in a bubble.
 type world struct {
-	t       *testing.T
-	network *network
-	nodes   []*node
-	regions map[string]*region
-	log     log
-	stops   []func() // of the loads that run
+	t        *testing.T
+	timeouts coordinator.RaftTimeouts
+	network  *network
+	nodes    []*node
+	regions  map[string]*region
+	log      log
+	stops    []func() // of the loads that run
 	// gone are the processes that were killed: a bubble cannot abandon their
 	// goroutines, so they end on their own, unheard.
 	gone []<-chan error
@@ -77,8 +77,14 @@ const (
 // the bubble then checks that no goroutine is left.
 func run(t *testing.T, doc string, play func(w *world)) {
 	t.Helper()
+	runWith(t, doc, coordinator.RaftTimeouts{}, play)
+}
+
+// runWith is run with other Raft timeouts than the default ones.
+func runWith(t *testing.T, doc string, timeouts coordinator.RaftTimeouts, play func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, network: newNetwork(), regions: map[string]*region{}}
+		w := &world{t: t, timeouts: timeouts, network: newNetwork(), regions: map[string]*region{}}
 		defer w.close()
 		dir := w.dir()
 		for _, host := range hosts {
@@ -127,7 +133,7 @@ func (w *world) addNode(host, dir string) {
 	n := &node{name: host, cfg: coordinator.Config{
 		Node: host, DataDir: dir, RaftAddr: host + ":7601", GRPCAddr: host + ":7600",
 		InitialCluster: "n1=n1:7601,n2=n2:7601,n3=n3:7601", Regions: map[string]int64{"ap": 1, "eu": 1, "us": 1},
-		Listen: w.network.listen, DialRaft: w.network.raftDialer(host), Logger: w.logger(host),
+		Listen: w.network.listen, DialRaft: w.network.raftDialer(host), RaftTimeouts: w.timeouts, Logger: w.logger(host),
 	}}
 	w.nodes = append(w.nodes, n)
 	w.start(n)
@@ -214,6 +220,7 @@ func (w *world) cut(name string, cut bool) {
 	}
 }
 
+// close stops everything.
 func (w *world) close() {
 	for _, stop := range w.stops {
 		stop()
@@ -239,6 +246,8 @@ func (w *world) close() {
 			w.t.Errorf("node %s ended with %v", n.name, err)
 		}
 	}
+	// A dial that nobody waits for any more ends with its own timeout.
+	time.Sleep(15 * time.Second)
 }
 
 // connected reports whether every agent has a session that counts.
@@ -270,5 +279,3 @@ func (w *world) within(limit time.Duration, what string, ok func() error) time.D
 		time.Sleep(50 * time.Millisecond)
 	}
 }
-
-var errNotYet = errors.New("not yet")

@@ -102,6 +102,7 @@ func (w *World) buildRegion(spec RegionSpec, free *ports) error {
 		a.process.spec = agentSpec{
 			Region: spec.Name, Agent: name, Coordinators: coordinators, Links: routes, Redis: s.url,
 			GRPCAddr: addrs[0], HTTPAddr: addrs[1], AdminAddr: addrs[2], Timing: w.opts.Timing,
+			DrainDelay: w.opts.DrainDelay,
 		}
 	}
 	return nil

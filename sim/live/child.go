@@ -53,6 +53,7 @@ type agentSpec struct {
 	Redis                         string
 	GRPCAddr, HTTPAddr, AdminAddr string
 	Timing                        quota.Timing
+	DrainDelay                    time.Duration
 }
 
 // Main runs this process as a node of a World when a World started it as one,
@@ -145,7 +146,7 @@ func build(role string, spec []byte, log *slog.Logger) (runner, error) {
 		return regional.New(regional.Config{
 			Region: s.Region, Agent: s.Agent, Coordinators: s.Coordinators, Redis: s.Redis,
 			GRPCAddr: s.GRPCAddr, HTTPAddr: s.HTTPAddr, AdminAddr: s.AdminAddr,
-			Drain: time.Second, Timing: s.Timing,
+			DrainDelay: s.DrainDelay, Drain: time.Second, Timing: s.Timing,
 			Logger: log, Registerer: prometheus.NewRegistry(),
 		})
 	}

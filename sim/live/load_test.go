@@ -124,10 +124,16 @@ func TestLoadCountsWhatBecameOfItsRequests(t *testing.T) {
 	if report := tr.Audit(); !report.Broken() || report.Admitted != have.Counts.Admitted {
 		t.Errorf("the audit missed it: %+v", report)
 	}
+	if all, none := tr.AuditRegion("eu", 0, tr.Limit), tr.AuditRegion("us", 0, tr.Limit); all != tr.Audit() || none.Admissions != 0 {
+		t.Errorf("by region: have %+v in eu and %+v in us, want all in eu", all, none)
+	}
+	if late := tr.AuditRegion("eu", have.At, tr.Limit); late.Admissions != 0 {
+		t.Errorf("sent after the load had ended: have %+v", late)
+	}
 	if have.Ideal < 10*quota.Token || have.Ideal > have.Counts.Offered {
 		t.Errorf("ideal: have %v of %v offered", have.Ideal, have.Counts.Offered)
 	}
-	if have.P50 <= 0 || have.P99 < have.P50 {
+	if have.P50 <= 0 || have.P99 < have.P50 || have.Worst < have.P99 {
 		t.Errorf("latencies: have p50 %v p99 %v", have.P50, have.P99)
 	}
 }

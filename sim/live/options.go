@@ -34,6 +34,9 @@ type Options struct {
 	// Delay is the one-way delay between agents and coordinators, RaftDelay the
 	// one between coordinators.
 	Delay, RaftDelay netproxy.Delay
+	// DrainDelay is how long an agent that was told to end goes on serving with
+	// readiness off, for clients that have to notice. Default 0.
+	DrainDelay time.Duration
 	// Patience bounds every wait of Start. Default 60 s.
 	Patience time.Duration
 	// Logger is told what happens to the World. Default: nobody.

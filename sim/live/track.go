@@ -29,6 +29,7 @@ type Track struct {
 	ideal      *check.Ideal
 	meter      *check.Meter
 	admissions []check.Admission
+	admittedIn []string                // the region of each admission
 	latency    *hdrhistogram.Histogram // microseconds
 	counts     Counts
 	regions    map[string]*Counts
@@ -110,6 +111,7 @@ func (t *Track) settle(region string, cost quota.Tokens, sent quota.Micros, o ou
 	if o == admitted {
 		t.meter.Admit(now, cost)
 		t.admissions = append(t.admissions, check.Admission{Cost: cost, Sent: sent, Answered: now})
+		t.admittedIn = append(t.admittedIn, region)
 	}
 	if o == admitted || o == denied {
 		// Beyond the histogram's range counts as its end, a minute.
@@ -129,7 +131,7 @@ type Tally struct {
 	// the answers.
 	Headroom quota.Tokens
 	// Latencies of the decisions, from sending to the answer.
-	P50, P99 quota.Micros
+	P50, P99, Worst quota.Micros
 }
 
 // Utilization is what was admitted of what one central bucket would have
@@ -154,6 +156,7 @@ func (t *Track) Tally() Tally {
 		At: now, Counts: t.counts, Regions: regions,
 		Ideal: t.ideal.Admitted(), Headroom: t.meter.Headroom(now),
 		P50: quota.Micros(t.latency.ValueAtQuantile(50)), P99: quota.Micros(t.latency.ValueAtQuantile(99)),
+		Worst: quota.Micros(t.latency.Max()),
 	}
 }
 
@@ -169,4 +172,19 @@ func (t *Track) AuditWithin(limit quota.Capacity) check.Report {
 	// What was appended is never changed, so the audit needs no lock. All nodes
 	// share this machine's clock: no allowance for its rate.
 	return check.Audit(limit, 0, list)
+}
+
+// AuditRegion measures what one region admitted of the requests that were sent
+// at from or later, against what it may spend alone, such as its standing share.
+func (t *Track) AuditRegion(region string, from quota.Micros, limit quota.Capacity) check.Report {
+	t.mu.Lock()
+	list, in := t.admissions[:len(t.admissions):len(t.admissions)], t.admittedIn[:len(t.admissions)]
+	t.mu.Unlock()
+	var own []check.Admission
+	for i, a := range list {
+		if in[i] == region && a.Sent >= from {
+			own = append(own, a)
+		}
+	}
+	return check.Audit(limit, 0, own)
 }

@@ -37,7 +37,7 @@ func (c *conn) run() {
 	defer c.cancel()
 	rnd := c.random(2)
 	// The dial is the first packet: it takes a delay and does not pass a cut.
-	if pause(c.ctx, c.link.cfg.Delay.draw(rnd)) != nil || c.link.gates[Forward].pass(c.ctx) != nil {
+	if pause(c.ctx, c.link.draw(rnd)) != nil || c.link.gates[Forward].pass(c.ctx) != nil {
 		reset(c.client)
 		return
 	}
@@ -45,7 +45,7 @@ func (c *conn) run() {
 	target, err := dialer.DialContext(c.ctx, "tcp", c.link.cfg.Target)
 	if err != nil {
 		// Nobody listens there: the refusal travels back, and not through a cut.
-		if pause(c.ctx, c.link.cfg.Delay.draw(rnd)) == nil {
+		if pause(c.ctx, c.link.draw(rnd)) == nil {
 			_ = c.link.gates[Back].pass(c.ctx) // either way the connection ends now
 		}
 		reset(c.client)
@@ -106,7 +106,7 @@ func (c *conn) read(d Direction, from net.Conn, queue chan<- chunk, window *sema
 	var last time.Time
 	for {
 		n, err := from.Read(buffer)
-		due := time.Now().Add(c.link.cfg.Delay.draw(rnd))
+		due := time.Now().Add(c.link.draw(rnd))
 		if due.Before(last) {
 			due = last // an earlier chunk is not overtaken
 		}

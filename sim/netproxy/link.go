@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -53,6 +54,7 @@ type Link struct {
 	running  sync.WaitGroup
 
 	mu     sync.Mutex
+	delay  Delay
 	serial uint64
 	conns  map[*conn]struct{}
 }
@@ -75,7 +77,7 @@ func Listen(cfg Config) (*Link, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Link{
 		cfg: cfg, listener: listener, gates: [2]*gate{newGate(), newGate()},
-		ctx: ctx, cancel: cancel, conns: map[*conn]struct{}{},
+		ctx: ctx, cancel: cancel, delay: cfg.Delay, conns: map[*conn]struct{}{},
 	}
 	l.running.Go(l.accept)
 	return l, nil
@@ -104,6 +106,21 @@ func (l *Link) Heal() {
 
 // IsCut reports whether a direction is cut.
 func (l *Link) IsCut() bool { return !l.gates[Forward].isOpen() || !l.gates[Back].isOpen() }
+
+// SetDelay changes the delay of what is sent from now on, over connections that
+// are open as well: a line that becomes slow.
+func (l *Link) SetDelay(d Delay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = d
+}
+
+func (l *Link) draw(rnd *rand.Rand) time.Duration {
+	l.mu.Lock()
+	d := l.delay
+	l.mu.Unlock()
+	return d.draw(rnd)
+}
 
 // Reset breaks all connections; what was under way is lost.
 func (l *Link) Reset() {

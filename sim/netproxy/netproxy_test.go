@@ -112,6 +112,20 @@ func TestRoundTripTakesTwoDelaysPerMessage(t *testing.T) {
 	}
 }
 
+func TestDelayChangesOverAnOpenConnection(t *testing.T) {
+	l := open(t, Config{})
+	c := dial(t, l)
+	for _, d := range []time.Duration{0, 50 * time.Millisecond, 0} {
+		l.SetDelay(Delay{Min: d, Max: d})
+		start := time.Now()
+		send(t, c, "ping")
+		expect(t, c, "ping")
+		if took := time.Since(start); took < 2*d {
+			t.Errorf("round trip took %v, want at least %v", took, 2*d)
+		}
+	}
+}
+
 func TestOrderIsKeptUnderJitter(t *testing.T) {
 	l := open(t, Config{Delay: Delay{Max: 5 * time.Millisecond}, Seed: 2, Buffer: 64 << 10})
 	c := dial(t, l)

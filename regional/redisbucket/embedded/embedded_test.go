@@ -74,7 +74,7 @@ func TestTheBasicScenario(t *testing.T) {
 		t.Fatalf("apply: %+v %v", applied, err)
 	}
 	take(5, true, bucket.OnLease, quota.Whole(6))
-	if err := s.Charge(ctx, []bucket.Charge{{Key: "k", Tokens: quota.Whole(8), Standing: share}}); err != nil {
+	if err := s.Charge(ctx, st.Incarnation, []bucket.Charge{{Key: "k", Tokens: quota.Whole(8), Standing: share}}); err != nil {
 		t.Fatal(err)
 	}
 	take(0, true, bucket.OnLease, -quota.Whole(2))

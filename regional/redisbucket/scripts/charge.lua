@@ -1,14 +1,15 @@
 -- Takes what was admitted while the store was away; levels may go below zero.
 -- KEYS: state, bucket...
--- ARGV per bucket: tokens, and the standing share's rate, per, burst, base, since.
--- Reply: {1}; {0} when the region has no incarnation.
+-- ARGV: incarnation, then per bucket: tokens, and the standing share's rate, per,
+--   burst, base, since.
+-- Reply: {1}; {0} other incarnation.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'hwm')
 inc, session = st[1], st[2]
-if not inc then return { 0 } end
+if inc ~= ARGV[1] then return { 0 } end
 local now = clock()
 live = session ~= '0' and math.max(now, st[4] + 0) < st[3] + 0
 for i = 2, #KEYS do
-  local a = 1 + (i - 2) * 6
+  local a = 2 + (i - 2) * 6
   local srate, sper, sburst = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0
   local level, unspent, at, _, rate, per, burst, _, found, lease, last =
     look(KEYS[i], now, '0', srate, sper, sburst, ARGV[a + 4], ARGV[a + 5])

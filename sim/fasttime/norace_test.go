@@ -1,0 +1,5 @@
+//go:build !race
+
+package fasttime
+
+const raceEnabled = false
