@@ -53,6 +53,15 @@ func (l *Ledger) reconfigure(set *rules.Set, sources []quota.Source, shares quot
 	if set != prev.rules {
 		next.RulesVersion++
 	}
+	if prev.RulesVersion > 0 {
+		// Under the rules until now tokens may have been spent that a region which
+		// adopts nothing but the new ones would start with.
+		for _, r := range l.regions {
+			if r.Offered == 0 {
+				r.Late, r.First = true, ""
+			}
+		}
+	}
 	l.configs = append(l.configs, next)
 	l.collect()
 	l.reterm()
@@ -145,7 +154,7 @@ func (l *Ledger) removeRegion(op RemoveRegion) error {
 	if r.Session != nil {
 		l.end(r)
 	}
-	l.shrink(func() { r.Confirmed, r.Offered = 0, 0 })
+	l.shrink(func() { r.Confirmed, r.Offered, r.Late = 0, 0, true })
 	l.regions = slices.Delete(l.regions, i, i+1)
 	l.reweigh(r.Name, -1)
 	return nil

@@ -316,3 +316,38 @@ func TestABadDocumentChangesNothing(t *testing.T) {
 		t.Error("version moved")
 	}
 }
+
+// A region that hears of a rule later than others starts its share full, so the
+// tokens must still be there: an account opened before keeps them back.
+func TestASharePendingAdoptionIsKeptBack(t *testing.T) {
+	const tok = quota.Token
+	d := &driver{TB: t, Ledger: New()}
+	d.must(
+		Found{Cluster: "c1", Shares: quota.Shares{{Region: "eu", Weight: 1}, {Region: "us", Weight: 1}}},
+		SetRules{Sources: documents[0]},
+		OpenSession{Region: "us", Incarnation: "us-1"},
+	)
+	d.adopt("us")
+	if err := d.do(d.assignment("us", 96, 0)); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("taking the share of a region that has not adopted yet: have %v, want %v", err, ErrNoRoom)
+	}
+	d.must(d.assignment("us", 95, 90*tok))
+	d.must(OpenSession{Region: "eu", Incarnation: "eu-1"})
+	d.adopt("eu")
+	if have := d.Region("eu").First; have != "eu-1" {
+		t.Errorf("first incarnation: have %q, want eu-1", have)
+	}
+
+	// A region that has adopted nothing when the rules change begins empty.
+	d.must(AddRegion{Region: "ap", Weight: 1}, OpenSession{Region: "ap", Incarnation: "ap-1"})
+	late := &driver{TB: t, Ledger: New()}
+	late.must(
+		Found{Cluster: "c1", Shares: quota.Shares{{Region: "eu", Weight: 1}}},
+		SetRules{Sources: documents[0]},
+		OpenSession{Region: "eu", Incarnation: "eu-1"},
+		SetRules{Sources: documents[1]},
+	)
+	if r := late.Region("eu"); r.First != "" || !r.Late {
+		t.Errorf("after a change of the rules: have first %q late %v", r.First, r.Late)
+	}
+}

@@ -11,7 +11,8 @@ type Region struct {
 	// whose buckets start full. Empty before it, and for a region that joined
 	// when rules were in force already: its shares come without tokens.
 	First string
-	// Late is set for a region that joined when rules were in force already.
+	// Late is set for a region that joined when rules were in force already, or
+	// had adopted none when they changed.
 	Late bool
 	// Confirmed is the version of the configuration the region has adopted;
 	// Offered, when larger, the one it may have adopted.

@@ -60,13 +60,18 @@ func (t *termer) orphan(a *Account) *terms {
 }
 
 // finish adds the shares: per region the larger of what it owns under the
-// configuration it confirmed and under the one offered to it.
+// configuration it confirmed and under the one offered to it. A share that will
+// start full counts from the moment its rule is in force, or others would have
+// spent its tokens before the region hears of it.
 func (t *termer) finish(k quota.Key, next *terms) *terms {
 	next.sum.Rate.Per = next.limit.Rate.Per
 	for _, r := range t.l.regions {
 		c := t.share(r.Confirmed, r.Name, k, next.limit.Rate.Per)
 		if r.Offered != r.Confirmed {
 			c = c.Max(t.share(r.Offered, r.Name, k, next.limit.Rate.Per))
+		}
+		if t.startsFull(r, k) {
+			c = c.Max(t.share(t.l.current().Version, r.Name, k, next.limit.Rate.Per))
 		}
 		if !c.IsZero() {
 			next.shares = append(next.shares, share{r.Name, c})
@@ -79,6 +84,20 @@ func (t *termer) finish(k quota.Key, next *terms) *terms {
 	}
 	t.seen[id] = next
 	return next
+}
+
+// startsFull reports whether the region will own a full share of k once it adopts
+// the configuration in force: its first one, or the very next one where no rule
+// has counted k before. A region that skips versions begins empty.
+func (t *termer) startsFull(r *Region, k quota.Key) bool {
+	if r.Offered == 0 {
+		return !r.Late
+	}
+	if t.l.current().Version != r.Offered+1 {
+		return false
+	}
+	_, limit := t.l.Config(r.Offered).Rules().LimitOf(k)
+	return limit == nil
 }
 
 // share returns what region owns of k under one configuration, its rate counted

@@ -152,7 +152,8 @@ func (t *Term) Answer(now, checked quota.Micros, l *ledger.Ledger, req quota.Syn
 	}
 	r.until = max(r.until, checked+t.cfg.session())
 	resp.Session, resp.TTL = s.ID, t.cfg.Timing.TTL
-	resp.First = lr.First == req.Incarnation.ID
+	// Until it is offered its first configuration, it may still become late.
+	resp.First = lr.First == req.Incarnation.ID && lr.Offered > 0
 	resp.Agents = max(1, len(r.agents))
 	if lr.Offered > req.Config {
 		resp.Config = offered(l, lr)

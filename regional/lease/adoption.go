@@ -26,6 +26,7 @@ type Adoption struct {
 	current generation
 	since   quota.Micros // when current was adopted
 	prev    *generation  // nil when current is the first
+	next    bool         // no version was skipped between prev and current
 	// grew says that some standing share may have grown with current, grown is
 	// when one last did before; 0 for never.
 	grew  bool
@@ -75,6 +76,7 @@ func Adopt(region string, s bucket.State, cur, prev bucket.Adopted) (*Adoption, 
 			return nil, err
 		}
 		a.prev = &p
+		a.next = prev.Version+1 == cur.Version
 		if b.After != prev.Version {
 			// Another agent adopted a version in between, which the record knows
 			// nothing of: it may have grown every share.
@@ -137,7 +139,7 @@ func (a *Adoption) birth() quota.Micros {
 //     share: it was empty then at worst;
 //   - its share has grown with this configuration: it holds what it can have
 //     had under the one before, and gains at the new rate from now on;
-//   - no rule counted it before: it starts full;
+//   - no rule counted it before, and no version was skipped: it starts full;
 //   - in all cases, it was empty when the region last lost its buckets.
 func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) bucket.Standing {
 	known, ok := a.limits[l]
@@ -163,6 +165,8 @@ func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) buc
 		// The region came into this configuration without its buckets: it lost
 		// them, or it joined when others had owned the whole limit. Either way
 		// the coordinator did not call it first, and it begins empty.
+	case !counted && a.prev != nil && !a.next:
+		// Versions in between may have counted it: others may have spent the tokens.
 	case !counted:
 		st.Base = share.Burst
 		if born > 0 {
@@ -205,14 +209,15 @@ func (g generation) share(key quota.Key, region string) (c quota.Capacity, ok bo
 }
 
 // grew reports whether some key's standing share may be larger than under old. A
-// key that no rule counted before has not grown: its bucket starts full.
-func (g generation) grew(old generation, region string) bool {
+// key that no rule counted before has not grown, its bucket starts full, unless
+// versions were skipped.
+func (g generation) grew(old generation, region string, skipped bool) bool {
 	ids := make(map[string]bool)
 	for _, r := range g.set.Rules() {
 		ids[r.ID] = true
 		for i := range r.Limits {
 			was, counted := old.share(r.Sample(i), region)
-			if counted && !covers(was, r.Limits[i].StandingShare(region, g.shares)) {
+			if !counted && skipped || counted && !covers(was, r.Limits[i].StandingShare(region, g.shares)) {
 				return true
 			}
 		}

@@ -58,7 +58,7 @@ func Encode(c quota.Config, region string, cur *Adoption) ([]byte, error) {
 	if cur != nil {
 		next := generation{set: set, shares: c.Shares}
 		b.After = cur.Version
-		b.Grew = next.grew(cur.current, region)
+		b.Grew = next.grew(cur.current, region, cur.Version+1 != c.Version)
 		b.GrownUS = int64(cur.grown)
 		if cur.grew {
 			b.GrownUS = int64(cur.since)

@@ -122,7 +122,7 @@ func TestK70RepeatedElectionsDoNotKeepADeadRegionsQuota(t *testing.T) {
 		{"elections of half the time", coordinator.RaftTimeouts{}, 3 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			runWith(t, document(100, "standing"), c.timeouts, func(w *world) {
+			runWith(t, document(100, "standing"), c.timeouts, all, func(w *world) {
 				w.load("eu", 300)
 				time.Sleep(30 * time.Second)
 				w.killAgent(w.regions["eu"].agents[0])

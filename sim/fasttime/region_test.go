@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/coordinator"
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
@@ -162,6 +163,25 @@ func TestStoreEmptiedAgainAndAgain(t *testing.T) {
 			w.regions["eu"].redis.restart()
 			time.Sleep(3 * time.Second)
 		}
+		w.bound(limit, 0)
+	})
+}
+
+// A region of the first share table whose first agent starts when the others have
+// long used its part of the limit.
+func TestRegionThatStartsLate(t *testing.T) {
+	doc := strings.Replace(document(100, "standing"), "standing_share: 0.12", "standing_share: 0.9", 1)
+	runWith(t, doc, coordinator.RaftTimeouts{}, []string{"eu", "us"}, func(w *world) {
+		w.load("eu", 300)
+		w.load("us", 300)
+		time.Sleep(30 * time.Second)
+		w.addAgent("ap")
+		w.load("ap", 300)
+		w.within(20*time.Second, "the late region is connected", w.connected)
+		time.Sleep(10 * time.Second)
+		from := now()
+		time.Sleep(20 * time.Second)
+		w.serves("with all regions", from, now(), 0.9)
 		w.bound(limit, 0)
 	})
 }

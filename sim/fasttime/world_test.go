@@ -77,11 +77,12 @@ const (
 // the bubble then checks that no goroutine is left.
 func run(t *testing.T, doc string, play func(w *world)) {
 	t.Helper()
-	runWith(t, doc, coordinator.RaftTimeouts{}, play)
+	runWith(t, doc, coordinator.RaftTimeouts{}, all, play)
 }
 
-// runWith is run with other Raft timeouts than the default ones.
-func runWith(t *testing.T, doc string, timeouts coordinator.RaftTimeouts, play func(w *world)) {
+// runWith is run with other Raft timeouts than the default ones, and with agents
+// in some regions only.
+func runWith(t *testing.T, doc string, timeouts coordinator.RaftTimeouts, started []string, play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, timeouts: timeouts, network: newNetwork(), regions: map[string]*region{}}
@@ -93,6 +94,8 @@ func runWith(t *testing.T, doc string, timeouts coordinator.RaftTimeouts, play f
 		w.apply(doc)
 		for _, name := range all {
 			w.regions[name] = &region{name: name, redis: newRedis(name)}
+		}
+		for _, name := range started {
 			w.addAgent(name)
 		}
 		w.within(20*time.Second, "all agents are connected", w.connected)
