@@ -17,7 +17,7 @@ func opened(t *testing.T) *ledger.Ledger {
 		ledger.Found{Cluster: "c", Shares: quota.Shares{{Region: "eu", Weight: 1}}},
 		ledger.SetRules{Sources: []quota.Source{{Name: "a.yaml", Text: document}}},
 		ledger.OpenSession{Region: "eu", Incarnation: "i"},
-		ledger.Assign{Region: "eu", Session: 1, Key: ada, Lease: quota.Capacity{Rate: quota.Rate{Tokens: quota.Token, Per: quota.Second}, Burst: quota.Token}},
+		ledger.Assign{Region: "eu", Session: 1, Key: ada, Lease: quota.Capacity{Rate: quota.Rate{Tokens: 50 * quota.Token, Per: quota.Second}, Burst: 50 * quota.Token}},
 	}})
 	for _, err := range res.Errs {
 		if err != nil {

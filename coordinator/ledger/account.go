@@ -166,7 +166,7 @@ func (l *Ledger) assign(op Assign) error {
 		if op.Release {
 			return ErrNoRule
 		}
-		if a = l.open(op.Key); a == nil {
+		if a = l.open(op.Key, l.terms); a == nil {
 			return ErrNoRule
 		}
 		opened = true

@@ -208,10 +208,14 @@ func (m mark) level(pool quota.Capacity, clock quota.Micros) quota.Tokens {
 	return level
 }
 
+// Opening returns the account that a key without one would get now, nil when no
+// rule counts it. Read only, and the ledger does not know it.
+func (l *Ledger) Opening(k quota.Key) *Account { return l.open(k, newTermer(l)) }
+
 // open returns a new account for a key, nil when no rule counts it. Its pool is
 // full, unless shares of its rule have shrunk lately (I7).
-func (l *Ledger) open(k quota.Key) *Account {
-	t := l.terms.of(k)
+func (l *Ledger) open(k quota.Key, terms *termer) *Account {
+	t := terms.of(k)
 	if t.orphaned {
 		return nil
 	}

@@ -133,19 +133,3 @@ func limitOf(l *ledger.Ledger, k quota.Key) (quota.Limit, bool) {
 	}
 	return quota.Limit{}, false
 }
-
-// shareOf returns what the ledger would count as a region's standing share if
-// the account of a key were opened now.
-func shareOf(l *ledger.Ledger, r *ledger.Region, k quota.Key, per quota.Micros) quota.Capacity {
-	c := quota.Capacity{Rate: quota.Rate{Per: per}}
-	for _, v := range []uint64{r.Confirmed, r.Offered} {
-		cfg := l.Config(v)
-		if v == 0 || cfg == nil {
-			continue
-		}
-		if _, limit := cfg.Rules().LimitOf(k); limit != nil {
-			c = c.Max(limit.StandingShare(r.Name, cfg.Shares).In(per))
-		}
-	}
-	return c
-}

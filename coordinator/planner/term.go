@@ -84,38 +84,32 @@ func (t *Term) observe(now quota.Micros, l *ledger.Ledger) {
 // table seats all regions at a key's table. It returns nil when nothing is
 // counted under the key.
 func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
-	limit, ok := limitOf(l, e.key)
-	if !ok {
+	a, opened := l.Account(e.key), true
+	if a == nil {
+		a, opened = l.Opening(e.key), false
+	}
+	if a == nil {
 		return nil
 	}
-	a, per, cur := l.Account(e.key), limit.Rate.Per, l.Current()
+	limit, cur := a.Limit(), l.Current()
 	tb := &table{key: e.key, limit: limit, scale: scaleOf(limit, t.cfg), seats: make([]seat, 0, len(l.Regions()))}
 	e.scale = tb.scale
-	if a != nil {
-		tb.opened, tb.orphaned, tb.level = true, a.Orphaned(), a.Level(l.Clock())
-	}
+	tb.opened, tb.orphaned, tb.level = opened, a.Orphaned(), a.Level(l.Clock())
 	for _, lr := range l.Regions() {
 		r := t.regions[lr.Name]
 		s := seat{
 			region: lr.Name, rank: fairshare.Rank(string(e.key), lr.Name),
 			session: r.session, reachable: r.reachable(now),
-			next: quota.Capacity{Rate: quota.Rate{Per: per}},
+			next:  quota.Capacity{Rate: quota.Rate{Per: limit.Rate.Per}},
+			share: a.Share(lr.Name),
 		}
 		if !tb.orphaned {
 			s.next = limit.StandingShare(lr.Name, cur.Shares)
 			s.weight, _ = limit.WeightOf(lr.Name, cur.Shares)
 		}
-		if a == nil {
-			s.share = shareOf(l, lr, e.key, per)
-		} else {
-			s.share = a.Share(lr.Name)
-			s.holding, s.held = a.Holding(lr.Name)
-			r.track(e.key, s.holding, s.held)
-		}
+		s.holding, s.held = a.Holding(lr.Name)
+		r.track(e.key, s.holding, s.held)
 		tb.seats = append(tb.seats, s)
-	}
-	if a == nil {
-		tb.level = max(tb.pool().Burst, 0)
 	}
 	return tb
 }

@@ -40,11 +40,12 @@ func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedL
 	limit := rule.Limits[i].Limit
 	m := &quoratev1.ExplainedLimit{Rule: rule.ID, LimitName: rule.Limits[i].Name}
 	acct := v.Ledger.Account(k)
-	if acct != nil {
-		m.AccountOpen, m.Account = true, accountOf(v, acct)
-	} else {
-		m.Account = unseen(v, k, limit)
+	shown := acct
+	if m.AccountOpen = acct != nil; !m.AccountOpen {
+		shown = v.Ledger.Opening(k) // what it would be
 	}
+	m.Account = accountOf(v, shown)
+	m.Account.Holders = nil
 	demand := v.Term.Demand(v.Now, k)
 	var arrivals float64
 	for _, d := range demand {
@@ -52,12 +53,7 @@ func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedL
 	}
 	contacts := v.Term.Contacts(v.Now)
 	for _, r := range v.Ledger.Regions() {
-		holder := &quoratev1.LeaseHolder{Region: r.Name, StandingShare: quoratev1.FromCapacity(shareOf(v.Ledger, r, k, limit.Rate.Per))}
-		holder.Lease = holder.StandingShare
-		if acct != nil {
-			holder = holderOf(v, acct, r.Name)
-		}
-		m.Account.Holders = append(m.Account.Holders, holder)
+		m.Account.Holders = append(m.Account.Holders, holderOf(v, shown, r.Name))
 		said := &quoratev1.RegionDemand{Region: r.Name, ReportedUs: -1}
 		for _, d := range demand {
 			if d.Region == r.Name {
@@ -118,34 +114,4 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 		return reasonStanding
 	}
 	return reasonLease
-}
-
-// unseen describes a key without an account: what it would be if it were opened
-// now.
-func unseen(v View, k quota.Key, limit quota.Limit) *quoratev1.Account {
-	pool := limit.Capacity
-	for _, r := range v.Ledger.Regions() {
-		pool = pool.Sub(shareOf(v.Ledger, r, k, limit.Rate.Per))
-	}
-	m := nameOf(k)
-	m.Limit, m.Pool = quoratev1.FromCapacity(limit.Capacity), quoratev1.FromCapacity(pool)
-	m.PoolLevelMicrotokens = int64(max(pool.Burst, 0))
-	return m
-}
-
-// shareOf returns the standing share that the ledger counts for a region on a
-// key without an account: the larger of what it owns under the configuration it
-// has confirmed and under the one offered to it.
-func shareOf(l *ledger.Ledger, r *ledger.Region, k quota.Key, per quota.Micros) quota.Capacity {
-	share := quota.Capacity{Rate: quota.Rate{Per: per}}
-	for _, version := range []uint64{r.Confirmed, r.Offered} {
-		c := l.Config(version)
-		if c == nil {
-			continue
-		}
-		if _, limit := c.Rules().LimitOf(k); limit != nil {
-			share = share.Max(limit.StandingShare(r.Name, c.Shares).In(per))
-		}
-	}
-	return share
 }
