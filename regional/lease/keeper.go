@@ -58,6 +58,7 @@ type reading struct {
 	store       quota.Micros
 	incarnation string
 	session     quota.SessionID
+	config      uint64
 }
 
 // New returns a keeper that has never spoken to a coordinator.
@@ -79,7 +80,7 @@ type Report struct {
 // If the request says Drop, the caller must first end its Session in the store
 // (Store.Drop); if that fails it must not send the request but call Failed.
 func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest {
-	cur := reading{clock: now, store: s.Now, incarnation: s.Incarnation, session: s.Session}
+	cur := reading{clock: now, store: s.Now, incarnation: s.Incarnation, session: s.Session, config: s.Config}
 	trusted := k.seen == nil || k.agree(*k.seen, cur)
 	k.seen = &cur
 	if !trusted {
@@ -152,7 +153,7 @@ type Renew struct {
 // means that nothing follows from the answer.
 func (k *Keeper) Response(now Clock, r quota.SyncResponse) (Effects, error) {
 	if r.Seq == 0 {
-		return k.push(r)
+		return k.push(now, r)
 	}
 	if k.open == nil || r.Seq != k.open.seq {
 		return Effects{}, fmt.Errorf("answer to sync %d: %w", r.Seq, ErrNotAsked)
@@ -222,12 +223,19 @@ func (k *Keeper) judge(now Clock, s *sync, r quota.SyncResponse) (Effects, error
 
 // push accepts assignments and a configuration between answers. It renews
 // nothing; the store applies an assignment only to the session it belongs to, and
-// adopts only newer configurations.
-func (k *Keeper) push(r quota.SyncResponse) (Effects, error) {
+// adopts only newer configurations. The first configuration is not taken from a
+// push but asked for at once: only an answer says whether the incarnation is the
+// region's first, and that must be known before.
+func (k *Keeper) push(now Clock, r quota.SyncResponse) (Effects, error) {
 	if k.cluster == "" || r.Cluster != k.cluster {
 		return Effects{}, fmt.Errorf("push: %w: have %q, want %q", ErrWrongCluster, r.Cluster, k.cluster)
 	}
-	return Effects{Adopt: r.Config, Apply: r.Assignments}, nil
+	e := Effects{Adopt: r.Config, Apply: r.Assignments}
+	if e.Adopt != nil && (k.seen == nil || k.seen.config == 0) {
+		e.Adopt = nil
+		k.schedule.again(now)
+	}
+	return e, nil
 }
 
 // Failed says that the open sync got no answer: the stream broke, it took

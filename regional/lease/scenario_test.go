@@ -111,7 +111,7 @@ func (s *stage) run(line string) {
 		s.receive()
 	case "push":
 		r := s.response(args)
-		s.last = quota.SyncResponse{Cluster: r.Cluster, Assignments: r.Assignments}
+		s.last = quota.SyncResponse{Cluster: r.Cluster, Config: r.Config, Assignments: r.Assignments}
 		s.receive()
 	case "again":
 		s.receive()
@@ -212,7 +212,7 @@ func (s *stage) receive() {
 	}
 	if e.Adopt != nil {
 		s.say("adopt config %d", e.Adopt.Version)
-		if err := s.store.Adopt(s.redis, e.Renew.Incarnation, e.Adopt.Version, nil); err != nil {
+		if err := s.store.Adopt(s.redis, s.store.State(s.redis).Incarnation, e.Adopt.Version, nil); err != nil {
 			s.say("store: %v", err)
 		}
 	}
