@@ -193,23 +193,26 @@ func TestK93DrainLosesNothing(t *testing.T) {
 	a.ready(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	var asked, failed atomic.Int64
+	var answered, failed atomic.Int64
 	for range 4 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				asked.Add(1)
-				if _, err := a.rls.ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: "api", Descriptors: descriptors("open=1")}); err != nil && ctx.Err() == nil {
+				_, err := a.rls.ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: "api", Descriptors: descriptors("user=k93")})
+				switch {
+				case err == nil:
+					answered.Add(1)
+				case ctx.Err() == nil: // after it, the port may be closed already
 					failed.Add(1)
 				}
 			}
 		})
 	}
-	eventually(t, "load", func() bool { return asked.Load() > 200 })
+	eventually(t, "load", func() bool { return answered.Load() > 200 })
 	cancel() // each worker still has one request in flight
 	a.stop(t)
 	wg.Wait()
 	if failed.Load() != 0 {
-		t.Errorf("%d of %d requests failed", failed.Load(), asked.Load())
+		t.Errorf("%d requests failed and %d were answered", failed.Load(), answered.Load())
 	}
 	r := c.requests()
 	if last := r[len(r)-1]; !last.Leaving {
@@ -221,8 +224,9 @@ func TestK93DrainLosesNothing(t *testing.T) {
 			reported += u.Admitted + u.Denied
 		}
 	}
-	if want := quota.Whole(uint64(asked.Load())); reported != want {
-		t.Errorf("want usage of %s requests reported, have %s", want, reported)
+	// A report whose answer was lost on the way is sent again.
+	if want := quota.Whole(uint64(answered.Load())); reported < want {
+		t.Errorf("want usage of the at least %s requests answered, have %s", want, reported)
 	}
 	if len(a.NotReady()) == 0 {
 		t.Error("ready after the shutdown")
