@@ -178,9 +178,10 @@ func mulDivUp(a Tokens, b, c int64) Tokens {
 // the part of elapsed that has not been turned into tokens yet: the caller
 // advances the bucket's timestamp only by the rest, so that rounding never
 // accumulates. A full bucket has turned all of it. The level is never above the
-// burst afterwards; a negative elapsed counts as zero.
+// burst afterwards; a negative elapsed counts as zero; a gain beyond MaxTokens
+// is cut to it and the rest of elapsed given up.
 //
-//	gained  = floor(rate.tokens * elapsed / rate.per)
+//	gained  = min(MaxTokens, floor(rate.tokens * elapsed / rate.per))
 //	unspent = floor((rate.tokens * elapsed mod rate.per) / rate.tokens)
 func (c Capacity) Refill(level Tokens, elapsed Micros) (filled Tokens, unspent Micros) {
 	elapsed = max(elapsed, 0)
@@ -199,12 +200,13 @@ func (c Capacity) Refill(level Tokens, elapsed Micros) (filled Tokens, unspent M
 }
 
 // TimeTo returns how long a bucket at level needs, from its timestamp, until it
-// holds want, rounded up to a microsecond; ok is false when it never will.
+// holds want, rounded up to a microsecond; ok is false when it never will or
+// lacks more than MaxTokens.
 func (c Capacity) TimeTo(level, want Tokens) (wait Micros, ok bool) {
 	if level >= want {
 		return 0, true
 	}
-	if want > c.Burst || c.Rate.Tokens <= 0 || c.Rate.Per <= 0 {
+	if want > c.Burst || want-level > MaxTokens || c.Rate.Tokens <= 0 || c.Rate.Per <= 0 {
 		return 0, false
 	}
 	hi, lo := bits.Mul64(uint64(want-level), uint64(c.Rate.Per))

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -48,7 +49,7 @@ func (n *node) counted(p Part) *node {
 
 // Sample returns a key that r.Limits[limit] counts, made from the rule's own
 // path. A pattern or a missing value is replaced by a made-up value that leads
-// to the rule, unless other rules take all that were tried.
+// to the rule; a rule without value that patterns hide has none.
 func (r *Rule) Sample(limit int) quota.Key {
 	d := Identity{Domain: r.Domain}
 	for _, n := range r.node.path() {
@@ -74,7 +75,8 @@ func (n *node) sample() Part {
 }
 
 // standIn returns the first value made from one of a few texts that selects
-// the child want, or made from the first one if none does.
+// the child want. When none does, it returns a pattern's own text, which selects
+// that pattern before any other, and for a missing value the first one.
 func (n *node) standIn(want *node, value func(string) string) string {
 	texts := [...]string{"any", "", "0", "A", "~", "any-other", "0.0.0.0", "any value at all"}
 	for _, text := range texts {
@@ -82,5 +84,5 @@ func (n *node) standIn(want *node, value func(string) string) string {
 			return v
 		}
 	}
-	return value(texts[0])
+	return cmp.Or(want.value, value(texts[0]))
 }

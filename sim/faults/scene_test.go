@@ -305,6 +305,9 @@ func (s *scene) within(tr *live.Track, limit quota.Capacity) check.Report {
 	s.t.Logf("%s: admitted %v of the ideal %v, overshoot certain %v possible %v, headroom %v, failed %v dropped %v, p99 %v worst %v",
 		tr.Identity.Entries[0].Key, r.Admitted, tally.Ideal, r.Certain, r.Possible, r.Headroom, tally.Counts.Failed, tally.Counts.Dropped,
 		tally.P99.Duration(), tally.Worst.Duration())
+	if ahead := s.WallClockAhead(); ahead > 0 {
+		s.t.Logf("this machine's wall clock jumped %v ahead, which the audit allows for", ahead)
+	}
 	if r.Certain != 0 {
 		s.t.Errorf("%s: %v tokens over the Bound of %v: %+v", tr.Identity.Entries[0].Key, r.Certain, limit, r)
 	}

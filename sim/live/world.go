@@ -25,6 +25,7 @@ type World struct {
 	regions      []*Region
 	closers      []func() error // run last to first by Close
 	links        uint64         // opened so far: the seed of the next
+	wall         wallclock
 
 	mu     sync.Mutex
 	tracks []*Track
@@ -45,6 +46,14 @@ func Start(ctx context.Context, opts Options) (*World, error) {
 }
 
 func (w *World) build(ctx context.Context) error {
+	var watching sync.WaitGroup
+	done := make(chan struct{})
+	watching.Go(func() { w.wall.watch(w.start, done) })
+	w.closers = append(w.closers, func() error {
+		close(done)
+		watching.Wait()
+		return nil
+	})
 	if w.dir == "" {
 		dir, err := os.MkdirTemp("", "quorate-live-")
 		if err != nil {

@@ -39,6 +39,9 @@ type Summary struct {
 	OvershootRawTokens      float64 `json:"overshoot_raw_tokens"`
 	OvershootPossibleTokens float64 `json:"overshoot_possible_tokens"`
 	BoundViolations         int     `json:"bound_violations"`
+	// WallClockAheadMS is how far this machine's wall clock, which the stores
+	// read, jumped ahead during the run; the overshoot is beyond what that explains.
+	WallClockAheadMS float64 `json:"wall_clock_ahead_ms"`
 
 	LeaderChanges int   `json:"leader_changes"`
 	Partitions    int   `json:"partitions"`
@@ -74,7 +77,8 @@ func summarize(o Options, w *live.World, took time.Duration, t live.Tally, audit
 		Failed: t.Counts.Failed.Floor(), Dropped: t.Counts.Dropped.Floor(),
 		Ideal: t.Ideal.Floor(), Utilization: math.Round(t.Utilization()*10_000) / 10_000,
 		OvershootTokens: tokens(audit.Certain), OvershootRawTokens: tokens(audit.Raw), OvershootPossibleTokens: tokens(audit.Possible),
-		LeaderChanges: sight.Changes, Partitions: partitions,
+		WallClockAheadMS: float64(w.WallClockAhead().Microseconds()) / 1000,
+		LeaderChanges:    sight.Changes, Partitions: partitions,
 		DecisionP50US: int64(t.P50), DecisionP99US: int64(t.P99),
 		Events: []EventSummary{},
 	}
@@ -113,6 +117,10 @@ func (s Summary) Write(out io.Writer) {
 		partial = ", ended early"
 	}
 	fmt.Fprintf(out, "\n%d regions on %s, %.1f s%s, seed %d\n", s.Regions, s.Store, s.DurationS, partial, s.Seed)
+	clock := ""
+	if s.WallClockAheadMS > 0 {
+		clock = fmt.Sprintf("; this machine's wall clock jumped %g ms ahead, which is allowed for", s.WallClockAheadMS)
+	}
 	for _, line := range []struct {
 		name  string
 		value string
@@ -124,7 +132,7 @@ func (s Summary) Write(out io.Writer) {
 		{"no answer", fmt.Sprintf("%d (%d failed, %d not sent)", s.Failed+s.Dropped, s.Failed, s.Dropped)},
 		{"ideal", fmt.Sprintf("%d, by one central bucket", s.Ideal)},
 		{"utilization", fmt.Sprintf("%.1f %%", 100*s.Utilization)},
-		{"bound", fmt.Sprintf("%s: worst overshoot %g tokens proven, %g possible between asking and answer", verdict, s.OvershootTokens, s.OvershootPossibleTokens)},
+		{"bound", fmt.Sprintf("%s: worst overshoot %g tokens proven, %g possible between asking and answer%s", verdict, s.OvershootTokens, s.OvershootPossibleTokens, clock)},
 		{"on the way", fmt.Sprintf("%d leader changes, %d partitions", s.LeaderChanges, s.Partitions)},
 		{"decisions", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms", float64(s.DecisionP50US)/1000, float64(s.DecisionP99US)/1000)},
 	} {
