@@ -200,13 +200,13 @@ func (c Capacity) Refill(level Tokens, elapsed Micros) (filled Tokens, unspent M
 }
 
 // TimeTo returns how long a bucket at level needs, from its timestamp, until it
-// holds want, rounded up to a microsecond; ok is false when it never will or
-// lacks more than MaxTokens.
+// holds want, rounded up to a microsecond; ok is false when it never will. What
+// it lacks beyond MaxTokens it gains with a second refill only.
 func (c Capacity) TimeTo(level, want Tokens) (wait Micros, ok bool) {
 	if level >= want {
 		return 0, true
 	}
-	if want > c.Burst || want-level > MaxTokens || c.Rate.Tokens <= 0 || c.Rate.Per <= 0 {
+	if want > c.Burst || c.Rate.Tokens <= 0 || c.Rate.Per <= 0 {
 		return 0, false
 	}
 	hi, lo := bits.Mul64(uint64(want-level), uint64(c.Rate.Per))

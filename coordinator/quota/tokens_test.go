@@ -73,8 +73,8 @@ func TestRefillInStepsFavoursTheLimit(t *testing.T) {
 func TestTimeToIsTheFirstMomentThatHasTheTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := capacities().Draw(t, "capacity")
-		level := Tokens(rapid.Int64Range(-int64(Second), int64(c.Burst)).Draw(t, "level"))
 		want := Tokens(rapid.Int64Range(0, int64(c.Burst)).Draw(t, "want"))
+		level := Tokens(rapid.Int64Range(max(-int64(Second), int64(want-MaxTokens)), int64(c.Burst)).Draw(t, "level"))
 		wait, ok := c.TimeTo(level, want)
 		if !ok {
 			return
