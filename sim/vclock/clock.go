@@ -41,7 +41,9 @@ func (c *Clock) Freeze(now quota.Micros) {
 	c.frozen = true
 }
 
-// Thaw lets a frozen clock go on.
+// Thaw lets a frozen clock go on; one that runs is left alone.
 func (c *Clock) Thaw(now quota.Micros) {
-	c.since, c.frozen = now, false
+	if c.frozen {
+		c.since, c.frozen = now, false
+	}
 }

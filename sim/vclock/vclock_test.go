@@ -79,6 +79,7 @@ func TestClock(t *testing.T) {
 		{"set back", func(c *Clock) { c.Step(4*s, -3*s) }, 7 * s},
 		{"stopped", func(c *Clock) { c.Freeze(4 * s) }, 4 * s},
 		{"stopped for a while", func(c *Clock) { c.Freeze(4 * s); c.Thaw(6 * s) }, 8 * s},
+		{"let go on while it ran", func(c *Clock) { c.Thaw(6 * s) }, 10 * s},
 		{"set while it stood", func(c *Clock) { c.Freeze(4 * s); c.Step(5*s, s); c.Thaw(6 * s) }, 9 * s},
 	} {
 		var c Clock

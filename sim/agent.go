@@ -1,0 +1,255 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/demand"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/lease"
+	"github.com/quorate/quorate/sim/vclock"
+)
+
+// agent is one agent process: its sync loop and its decisions. It stands for
+// package uplink and for the wiring of package regional.
+type agent struct {
+	region *region
+	number int
+	lives  int
+	name   string // unique per life
+
+	// mono, boot and real are the clocks of its machine.
+	mono, boot, real vclock.Clock
+
+	keeper   *lease.Keeper
+	demand   *demand.Tracker
+	enforcer *enforce.Enforcer
+	known    bucket.State // what the adoption in force was read from
+	peers    int          // agents of the region, as the coordinator says
+	applied  map[quota.Key]quota.Applied
+	confirm  bool // something was applied or adopted that nobody has heard of
+	urgent   bool
+	polling  bool              // a look at the changed usage is due
+	open     quota.SyncRequest // the sync that waits for its answer, Seq 0 for none
+	died     string            // the incarnation that this agent saw die
+	wakes    int               // the wake-up that counts
+}
+
+const (
+	watchEvery = quota.Second              // as regional's
+	watchSoon  = 200 * quota.Second / 1000 // as regional's
+	poll       = 50 * quota.Second / 1000  // as uplink's
+)
+
+// start begins a life of the agent in a while.
+func (a *agent) start(in quota.Micros) {
+	w := a.region.w
+	a.lives++
+	a.wakes++
+	a.name = fmt.Sprintf("%s-%d.%d", a.region.name, a.number, a.lives)
+	c := w.newClock()
+	a.mono, a.boot, a.real = c, c, c
+	a.keeper = lease.New(lease.Config{Region: a.region.name, Agent: a.name, Timing: w.plan.Timing, Rand: w.rand.Float64})
+	a.demand = demand.New(demand.Config{})
+	a.enforcer = enforce.New(enforce.Config{
+		Store: port{a}, Demand: a.demand, Refresh: a.refresh,
+		Wake: func() {
+			a.urgent = true
+			a.wake(0)
+		},
+	})
+	a.known, a.peers, a.applied = bucket.State{}, 0, map[quota.Key]quota.Applied{}
+	a.confirm, a.urgent, a.polling, a.open = false, false, false, quota.SyncRequest{}
+	life := a.lives
+	w.loop.After(in, func() {
+		if a.lives == life {
+			a.watch(life)
+			a.step()
+		}
+	})
+}
+
+// kill ends the process without warning; another one starts.
+func (a *agent) kill() {
+	w := a.region.w
+	w.count("agents killed")
+	w.note("agent %s is killed", a.name)
+	a.start(w.between(quota.Second/10, 3*quota.Second))
+}
+
+// watch reads the region's state now and then and settles what is owed to it.
+func (a *agent) watch(life int) {
+	if a.lives != life {
+		return
+	}
+	wait := watchEvery
+	err := a.refresh(context.Background())
+	if err == nil && a.enforcer.Owing() > 0 {
+		err = a.enforcer.Settle(context.Background())
+	}
+	if err != nil || a.enforcer.Adoption() == nil || a.enforcer.Owing() > 0 {
+		wait = watchSoon
+	}
+	a.region.w.loop.After(wait, func() { a.watch(life) })
+}
+
+// decide makes one decision and reports whether the request was admitted; ok is
+// false when there was none.
+func (a *agent) decide(req enforce.Request) (d enforce.Decision, ok bool) {
+	now := a.mono.Read(a.region.w.loop.Now()).Duration()
+	d, err := a.enforcer.Decide(context.Background(), now, req)
+	if !a.polling && a.demand.Changed() > 0 {
+		a.polling = true
+		a.region.w.loop.After(a.region.w.between(0, poll), func() {
+			if a.polling {
+				a.step()
+			}
+		})
+	}
+	return d, err == nil
+}
+
+func (a *agent) reading() lease.Clock {
+	now := a.region.w.loop.Now()
+	return lease.Clock{Mono: a.mono.Read(now), Boot: a.boot.Read(now), Real: a.real.Read(now)}
+}
+
+// step is one turn of the sync loop.
+func (a *agent) step() {
+	w, r := a.region.w, a.region
+	a.wakes++
+	a.polling = false
+	pending := lease.Pending{Usage: a.demand.Changed() > 0, Urgent: a.urgent, Applied: a.confirm}
+	if wait := a.keeper.NextSync(a.reading(), pending); wait > 0 {
+		a.wake(wait)
+		return
+	}
+	if (port{a}).reach() != nil {
+		a.keeper.Failed(a.reading())
+		a.wake(quota.Second / 10)
+		return
+	}
+	state := r.store.State(r.time())
+	report := lease.Report{Replaces: a.died, Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
+	for _, k := range w.keys { // in an order of their own
+		if applied, ok := a.applied[k.key]; ok {
+			report.Applied = append(report.Applied, applied)
+		}
+	}
+	req := a.keeper.Request(a.reading(), state, report)
+	a.open, a.confirm, a.urgent = req, false, false
+	if req.Drop {
+		w.count("sessions dropped by their region")
+		r.store.Drop(req.Session)
+	}
+	w.ask(a, req)
+	life := a.lives
+	w.loop.After(quota.MicrosOf(w.plan.Timing.Answer), func() {
+		if a.lives == life {
+			a.broken(req.Seq)
+		}
+	})
+}
+
+// broken says that a sync will get no answer.
+func (a *agent) broken(seq uint64) {
+	if seq == 0 || a.open.Seq != seq {
+		return
+	}
+	a.region.w.count("syncs without an answer")
+	a.demand.Return(a.open.Usage)
+	a.confirm = a.confirm || len(a.open.Applied) > 0
+	a.open = quota.SyncRequest{}
+	a.keeper.Failed(a.reading())
+	a.step()
+}
+
+// wake takes the next turn of the loop in a while.
+func (a *agent) wake(in quota.Micros) {
+	a.wakes++
+	wake := a.wakes
+	a.region.w.loop.After(in, func() {
+		if a.wakes == wake {
+			a.step()
+		}
+	})
+}
+
+// receive does what an answer or a push allows.
+func (a *agent) receive(resp quota.SyncResponse) {
+	w := a.region.w
+	var asked quota.SyncRequest
+	if resp.Seq != 0 && resp.Seq == a.open.Seq {
+		asked, a.open = a.open, quota.SyncRequest{}
+	}
+	effects, err := a.keeper.Response(a.reading(), resp)
+	switch {
+	case err == nil:
+		for _, applied := range asked.Applied {
+			if a.applied[applied.Key] == applied {
+				delete(a.applied, applied.Key)
+			}
+		}
+		a.obey(effects)
+	case resp.Refusal != nil:
+		a.demand.Return(asked.Usage)
+	case asked.Seq == 0:
+		w.count("answers that were late, repeated or not asked for")
+	}
+	a.confirm = a.confirm || asked.Seq != 0 && len(a.applied) > 0
+	a.step()
+}
+
+// obey does what the keeper allows, in the order of lease.Effects.
+func (a *agent) obey(e lease.Effects) {
+	r, w := a.region, a.region.w
+	if (port{a}).reach() != nil {
+		a.confirm = true
+		return
+	}
+	now := r.time()
+	incarnation := r.store.State(now).Incarnation
+	if e.Agents > 0 {
+		a.peers = e.Agents
+	}
+	if e.Renew != nil {
+		incarnation = e.Renew.Incarnation
+		if e.Renew.First {
+			_ = r.store.MarkFirst(incarnation)
+		}
+		if err := r.store.Renew(now, incarnation, e.Renew.Session, e.Renew.Deadline); err != nil {
+			w.count("renewals that the store refused")
+			a.confirm = true
+			return
+		}
+		a.died = ""
+		for k, applied := range a.applied {
+			if applied.Session < e.Renew.Session {
+				delete(a.applied, k) // nobody needs to hear of it any more
+			}
+		}
+		a.see(r.store.State(now))
+	}
+	if e.Adopt != nil {
+		_ = a.refresh(context.Background()) // what it has adopted before decides what its shares are worth
+		if blob, err := lease.Encode(*e.Adopt, r.name, a.enforcer.Adoption()); err == nil {
+			if r.store.Adopt(now, incarnation, e.Adopt.Version, blob) == nil {
+				w.count("configurations adopted")
+			}
+		}
+		_ = a.refresh(context.Background())
+		a.confirm = true
+	}
+	for _, assignment := range e.Apply {
+		applied, err := r.store.Apply(now, incarnation, assignment, a.standing(incarnation, assignment.Key, now))
+		if err != nil {
+			w.count("assignments that the store refused")
+			continue
+		}
+		w.assigned(assignment, applied, a.applied[assignment.Key] == applied)
+		a.applied[assignment.Key] = applied
+		a.confirm = true
+	}
+}

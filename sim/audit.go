@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/sim/check"
+)
+
+// Violation is a promise that was broken. Promise is an invariant of package
+// ledger (I1 … I8), or Bound, Worst, Lease or Liveness, see Run.
+type Violation struct {
+	Promise string       `json:"promise"`
+	At      quota.Micros `json:"at_us"`
+	What    string       `json:"what"`
+}
+
+// audit sees every admission with the true time, and every entry of the log.
+type audit struct {
+	w          *World
+	keys       []*tally
+	cells      map[string][]Cell // by region, one a second
+	violations []Violation
+
+	clock quota.Micros // of the truth after the last entry
+	term  uint64       // of the last entry
+}
+
+// tally is the audit of one key.
+type tally struct {
+	meter            *check.Meter
+	ideal            *check.Ideal
+	offered, denied  quota.Tokens
+	deniedWhileThere quota.Tokens
+	admitted         map[string]quota.Tokens // by region
+	final            map[string]quota.Tokens // of it, in the time that liveness is measured
+}
+
+// Cell is one second of one region.
+type Cell struct {
+	Offered, Admitted quota.Tokens
+	// Lease is the rate that the region held of the first key when the second began.
+	Lease quota.Rate
+}
+
+func newAudit(w *World) *audit {
+	a := &audit{w: w, cells: map[string][]Cell{}}
+	for _, k := range w.keys {
+		limit := k.limit.Capacity
+		audited := limit
+		// The auditor's clock is the true time; a region's may be faster, and so may a leader's.
+		audited.Rate.Tokens += quota.Tokens(math.Ceil(float64(limit.Rate.Tokens) * float64(2*w.plan.Faults.DriftPPM) / quota.PPM))
+		a.keys = append(a.keys, &tally{
+			meter: check.NewMeter(audited), ideal: check.NewIdeal(limit),
+			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
+		})
+	}
+	return a
+}
+
+// violate notes a broken promise, the first few of each.
+func (w *World) violate(promise, format string, args ...any) {
+	w.count("violations of " + promise)
+	if w.counts["violations of "+promise] > 3 {
+		return
+	}
+	v := Violation{promise, w.loop.Now(), fmt.Sprintf(format, args...)}
+	w.audit.violations = append(w.audit.violations, v)
+	w.note("%s is broken: %s", v.Promise, v.What)
+}
+
+func (a *audit) cell(r *region) *Cell {
+	second := int(a.w.loop.Now() / quota.Second)
+	cells := a.cells[r.name]
+	for len(cells) <= second {
+		cells = append(cells, Cell{Lease: a.w.heldRate(r)})
+	}
+	a.cells[r.name] = cells
+	return &cells[second]
+}
+
+// heldRate is what the ledger counts for a region of the first key.
+func (w *World) heldRate(r *region) quota.Rate {
+	if acct := w.truth.Account(w.keys[0].key); acct != nil {
+		return acct.Reserved(r.name).Rate
+	}
+	return quota.Rate{}
+}
+
+func (a *audit) offered(r *region, k int, cost quota.Tokens) {
+	t := a.keys[k]
+	t.offered += cost
+	t.ideal.Offer(a.w.loop.Now(), cost)
+	a.cell(r).Offered += cost
+}
+
+func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision) {
+	t, now := a.keys[k], a.w.loop.Now()
+	t.meter.Admit(now, cost)
+	t.admitted[r.name] += cost
+	a.cell(r).Admitted += cost
+	if a.w.healed && now >= a.w.measureFrom() {
+		t.final[r.name] += cost
+	}
+	if d.Degraded {
+		a.w.count("admitted without the store")
+	}
+}
+
+func (a *audit) denied(r *region, k int, cost quota.Tokens, d enforce.Decision) {
+	t := a.keys[k]
+	t.denied += cost
+	if t.meter.Headroom(a.w.loop.Now()) >= cost {
+		t.deniedWhileThere += cost
+	}
+	a.w.count("denied: " + string(d.Statuses[0].Reason))
+}
+
+// held checks an admission against what the region may have then, by everything
+// that was ever committed.
+func (a *audit) held(r *region, k quota.Key, v bucket.Verdict) {
+	w := a.w
+	switch v.Holding {
+	case bucket.OnLease:
+		s := w.truth.Region(r.name).Session
+		if st := r.store.State(r.time()); s == nil || s.ID != st.Session {
+			if w.counts["store clocks frozen"] > 0 {
+				w.count("leases used after their session") // within the Worst case
+				return
+			}
+			w.violate("Lease", "%s admits on a lease of session %d, which has ended", r.name, st.Session)
+			return
+		}
+	case bucket.OnStanding:
+	default:
+		return
+	}
+	acct := w.truth.Account(k)
+	if acct == nil {
+		return
+	}
+	if reserved := acct.Reserved(r.name); !reserved.Covers(v.Capacity) {
+		w.violate("Lease", "%s admits with %v of %s and the ledger counts %v", r.name, v.Capacity, k, reserved)
+	}
+}
+
+// entry checks the ledger after an entry was committed.
+func (a *audit) entry(b ledger.Batch, res ledger.Result) {
+	if res.Refused != nil {
+		a.w.count("entries of an older term")
+		return
+	}
+	w := a.w
+	clock := w.truth.Clock()
+	if clock < a.clock || b.Term != a.term && clock != a.clock {
+		w.violate("I6", "the ledger clock went from %d to %d in term %d, after one of term %d", a.clock, clock, b.Term, a.term)
+	}
+	a.clock, a.term = clock, max(b.Term, a.term)
+	all := false
+	for i, op := range b.Ops {
+		switch op := op.(type) {
+		case ledger.Assign:
+			a.account(w.truth.Account(op.Key))
+		case ledger.Confirm:
+			a.account(w.truth.Account(op.Key))
+		case ledger.OpenSession, ledger.EndSession, ledger.Offer, ledger.Adopted, ledger.SetRules, ledger.AddRegion:
+			all = true
+		}
+		if res.Err(i) == nil {
+			a.done(op)
+		}
+	}
+	if all && w.truth.Len() <= 16 {
+		w.truth.Accounts(func(acct *ledger.Account) bool {
+			a.account(acct)
+			return true
+		})
+	}
+}
+
+// done counts what an operation did.
+func (a *audit) done(op ledger.Op) {
+	switch op := op.(type) {
+	case ledger.OpenSession:
+		if op.Replaces != "" {
+			a.w.count("sessions replaced by a new incarnation")
+		}
+	case ledger.EndSession:
+		a.w.count("sessions ended")
+	case ledger.MarkSilent:
+		if op.Silent {
+			a.w.count("sessions marked silent")
+		} else {
+			a.w.count("sessions cleared of a mark")
+		}
+	case ledger.Drop:
+		a.w.count("accounts dropped")
+	}
+}
+
+// account adds up an account again, from its parts.
+func (a *audit) account(acct *ledger.Account) {
+	if acct == nil || acct.Orphaned() {
+		return
+	}
+	w := a.w
+	pool := acct.Limit().Capacity
+	for _, r := range w.truth.Regions() {
+		held := acct.Share(r.Name)
+		if h, ok := acct.Holding(r.Name); ok {
+			if h.Leased {
+				held = held.Max(h.Lease)
+			}
+			if h.Flight != nil {
+				held = held.Max(h.Flight.Lease)
+				if r.Session == nil {
+					w.violate("I5", "%s has an assignment of %s in flight and no session", r.Name, acct.Key)
+				}
+			}
+		}
+		pool = pool.Sub(held)
+	}
+	if pool.Burst < 0 || pool.Rate.Tokens < 0 {
+		w.violate("I1", "the regions hold more of %s than there is: the pool is %v", acct.Key, pool)
+	}
+	if level := acct.Level(w.truth.Clock()); level < 0 || level > max(0, pool.Burst) {
+		w.violate("I3", "the pool of %s holds %v tokens, its burst is %v", acct.Key, level, pool.Burst)
+	}
+}
+
+// refused counts what the ledger refused.
+func (w *World) refused(op ledger.Op, err error) {
+	w.count(fmt.Sprintf("refused: %T %v", op, err))
+}
+
+// assigned counts what an agent applied.
+func (w *World) assigned(a quota.Assignment, applied quota.Applied, again bool) {
+	w.count("assignments applied")
+	for what, so := range map[string]bool{
+		"assignments applied again": again,
+		"credits that travelled":    a.Credit > 0 && !again,
+		"surrenders":                applied.Surrendered > 0 && !again,
+		"releases":                  a.Release && !again,
+	} {
+		if so {
+			w.count(what)
+		}
+	}
+}
+
+func refusalName(c quota.RefusalCode) string {
+	switch c {
+	case quota.RefusedUnknownRegion:
+		return "unknown region"
+	case quota.RefusedSecondStore:
+		return "second store"
+	case quota.RefusedWrongCluster:
+		return "wrong cluster"
+	}
+	return "busy"
+}

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+)
+
+// state is a kind of thing that a run counts.
+type state int
+
+const (
+	fired   state = iota + 1 // a fault that was done to it
+	reached                  // something that it came to
+)
+
+// states are the counts that a long sweep must see: what is counted and not in
+// it is as good, but nobody misses it.
+var states = map[string]state{
+	"elections":                fired,
+	"partitions":               fired,
+	"store resets":             fired,
+	"stores rolled back":       fired,
+	"store outages":            fired,
+	"store clocks frozen":      fired,
+	"store calls failed":       fired,
+	"store replies lost":       fired,
+	"agents killed":            fired,
+	"agent clocks upset":       fired,
+	"edits":                    fired,
+	"proposals lost":           fired,
+	"outcomes unknown":         fired,
+	"proposals of the deposed": fired,
+	"messages lost":            fired,
+	"messages repeated":        fired,
+	"messages cut off":         fired,
+
+	"assignments applied":                                           reached,
+	"assignments applied again":                                     reached,
+	"assignments that the store refused":                            reached,
+	"credits that travelled":                                        reached,
+	"surrenders":                                                    reached,
+	"releases":                                                      reached,
+	"configurations adopted":                                        reached,
+	"renewals that the store refused":                               reached,
+	"sessions ended":                                                reached,
+	"sessions marked silent":                                        reached,
+	"sessions cleared of a mark":                                    reached,
+	"sessions replaced by a new incarnation":                        reached,
+	"sessions dropped by their region":                              reached,
+	"accounts dropped":                                              reached,
+	"leadership checks that failed":                                 reached,
+	"syncs refused: busy":                                           reached,
+	"syncs refused: second store":                                   reached,
+	"syncs without an answer":                                       reached,
+	"answers that were late, repeated or not asked for":             reached,
+	"stale takes":                                                   reached,
+	"local debts charged":                                           reached,
+	"admitted without the store":                                    reached,
+	"requests without a decision":                                   reached,
+	"denied: lease_empty":                                           reached,
+	"denied: global_exhausted":                                      reached,
+	"denied: coordinator_unreachable":                               reached,
+	"denied: store_degraded":                                        reached,
+	"refused: ledger.Assign assignment in flight":                   reached,
+	"refused: ledger.Assign credit exceeds level or growth":         reached,
+	"refused: ledger.Assign epoch has moved":                        reached,
+	"refused: ledger.Assign lease below the standing share":         reached,
+	"refused: ledger.Assign not the live session of the region":     reached,
+	"refused: ledger.Assign pool has no room for the growth":        reached,
+	"refused: ledger.Confirm not in flight":                         reached,
+	"refused: ledger.Confirm not the live session of the region":    reached,
+	"refused: ledger.Drop account is in use":                        reached,
+	"refused: ledger.EndSession not the live session of the region": reached,
+	"refused: ledger.Offer pool has no room for the growth":         reached,
+	"refused: ledger.OpenSession region has a live session":         reached,
+	"leases used after their session":                               reached,
+	"overshoot within the worst case":                               reached,
+}
+
+func (s *Sweep) sort() {
+	slices.Sort(s.Unreached)
+	slices.SortFunc(s.Failed, func(a, b Report) int { return cmp.Compare(a.Seed, b.Seed) })
+}

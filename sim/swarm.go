@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/sim/fault"
+	"github.com/quorate/quorate/sim/workload"
+)
+
+// Swarm draws a plan from a seed: a small limit, few regions, storms after quiet
+// times, since a token too many shows only when every bucket has had time to fill
+// and all regions then take what they can at once; and a random set of faults.
+// Half of the runs heal after a minute.
+func Swarm(seed uint64) Plan {
+	r := rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
+	pick := func(values ...int) int { return values[r.IntN(len(values))] }
+	p := Plan{
+		Name: "swarm", Faults: fault.Draw(r),
+		Duration: 60 * quota.Second,
+	}
+	if r.IntN(8) == 0 {
+		// Some break the assumption that clocks run: the Worst case is theirs.
+		p.Faults.Outages, p.Faults.Frozen = 10*quota.Second, 0.5
+	}
+	rate := pick(1, 4, 20)
+	names := []string{"ap", "eu", "us", "sa"}[:2+r.IntN(3)]
+	agents := 1 + r.IntN(2)
+	onStoreFailure := "deny"
+	if agents == 1 && p.Faults.Kills == 0 {
+		// An agent that alone loses a store that others reach, or dies with what it
+		// owes to it, is ahead by its part of the standing share.
+		onStoreFailure = []string{"deny", "local"}[r.IntN(2)]
+	}
+	for _, n := range names {
+		p.Regions = append(p.Regions, Region{Name: n, Weight: int64(1 + r.IntN(3)), Agents: agents})
+	}
+	p.Rules = document(rate, 0.3, onStoreFailure)
+	for range 3 {
+		p.Edited = append(p.Edited, document(rate, float64(r.IntN(9))/10, onStoreFailure))
+	}
+	for _, user := range []string{"ann", "bob"} {
+		p.Keys = append(p.Keys, Key{"api", []rules.Entry{{Key: "user", Value: user}}})
+	}
+	// The same storms everywhere.
+	quiet := time.Duration(pick(1, 5, 15)) * time.Second
+	storm := time.Duration(pick(1, 4)) * time.Second / 2
+	for _, n := range names {
+		for k := range p.Keys {
+			p.Load = append(p.Load, Load{
+				Region: n, Key: k, Cost: 1, MostCost: uint32(pick(1, 3, 15)),
+				Curve: workload.Curve{
+					Points: []workload.Point{{PerSecond: 2}, {At: quiet, PerSecond: 2}, {At: quiet, PerSecond: 50}, {At: quiet + storm, PerSecond: 50}},
+					Period: quiet + storm,
+				},
+			})
+		}
+	}
+	if r.IntN(2) == 0 {
+		p.Heal, p.Duration = 60*quota.Second, 120*quota.Second
+		for _, n := range names {
+			for k := range p.Keys {
+				p.Final = append(p.Final, Load{Region: n, Key: k, Cost: 1, Curve: workload.Steady(float64(rate) * r.Float64() * 2)})
+			}
+		}
+	}
+	return p
+}
+
+// document is the rule under test. Its limit never changes; the standing share does.
+func document(rate int, standing float64, onStoreFailure string) []quota.Source {
+	return []quota.Source{{Name: "api.yaml", Text: fmt.Sprintf(`domain: api
+descriptors:
+  - key: user
+    rate_limit:
+      requests_per_unit: %d
+      unit: second
+      quota: {burst: 40, standing_share: %g, on_store_failure: %s}
+`, rate, standing, onStoreFailure)}}
+}

@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/quorate/quorate/coordinator/fsm"
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/sim/fault"
+	"github.com/quorate/quorate/sim/netsim"
+	"github.com/quorate/quorate/sim/replog"
+	"github.com/quorate/quorate/sim/vclock"
+	"github.com/quorate/quorate/sim/workload"
+)
+
+// nodeName is the coordinator's place in the network: a region is cut off from
+// all of its nodes at once.
+const nodeName = "coordinator"
+
+// World is one run.
+type World struct {
+	plan   Plan
+	seed   uint64
+	loop   vclock.Loop
+	rand   *rand.Rand
+	net    *netsim.Net
+	log    *replog.Log
+	faults fault.Plan // in force now
+
+	truth   *ledger.Ledger // every committed entry, applied when it is committed
+	leaders []*leader      // the last ones; the last is the real one
+	regions []*region
+	keys    []*key
+	audit   *audit
+	edits   int
+	streams uint64 // of arrivals, ever begun
+	healed  bool
+	sweepAt quota.Micros
+
+	entries, messages int
+	counts            map[string]int
+	trace             func(at quota.Micros, line string)
+}
+
+// key is one audited identity.
+type key struct {
+	Key
+	key   quota.Key
+	limit quota.Limit
+}
+
+// newWorld assembles a run that has not begun.
+func newWorld(p Plan, seed uint64) (*World, error) {
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	if p.Timing == (quota.Timing{}) {
+		p.Timing = quota.DefaultTiming()
+	}
+	set, err := rules.Parse(p.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	w := &World{
+		plan: p, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), faults: p.Faults,
+		truth: ledger.New(), counts: map[string]int{},
+	}
+	for _, k := range p.Keys {
+		rule := set.Match(k.Domain, k.Entries)
+		if rule == nil || len(rule.Limits) == 0 {
+			return nil, fmt.Errorf("no rule limits %s %v", k.Domain, k.Entries)
+		}
+		w.keys = append(w.keys, &key{Key: k, key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit})
+	}
+	w.audit = newAudit(w)
+	w.net = netsim.New(&w.loop, w.rand, p.Faults.Network)
+	w.log = replog.New(&w.loop, w.rand, p.Faults.Log)
+	w.log.Committed = w.committed
+	w.log.Append(ledger.Batch{Ops: []ledger.Op{ledger.Found{Cluster: "sim", Shares: p.shares()}, ledger.SetRules{Sources: p.Rules}}})
+	for _, r := range p.Regions {
+		w.regions = append(w.regions, w.newRegion(r))
+	}
+	w.elect()
+	w.schedule()
+	return w, nil
+}
+
+// schedule queues everything that happens to the world.
+func (w *World) schedule() {
+	for _, e := range w.plan.Events {
+		w.loop.At(e.At, func() { w.happen(e) })
+	}
+	anyRegion := func() *region { return w.regions[w.rand.IntN(len(w.regions))] }
+	anyAgent := func() *agent {
+		r := anyRegion()
+		return r.agents[w.rand.IntN(len(r.agents))]
+	}
+	unhealed := func() bool { return !w.healed }
+	f := w.plan.Faults
+	w.every(f.Elections, unhealed, w.elect)
+	w.every(f.Partitions, unhealed, func() { w.partition(anyRegion().name) })
+	w.every(f.Resets, unhealed, func() { anyRegion().reset(f.Edits > 0 || w.rand.IntN(2) == 0) })
+	w.every(f.Outages, unhealed, func() {
+		anyRegion().outage(w.between(0, 15*quota.Second), w.rand.Float64() < f.Frozen)
+	})
+	w.every(f.Kills, unhealed, func() { anyAgent().kill() })
+	w.every(f.Steps, unhealed, func() { anyAgent().upset() })
+	w.every(f.Edits, unhealed, w.edit)
+	for _, l := range w.plan.Load {
+		w.load(l, 0, func() bool { return !w.healed })
+	}
+	if w.plan.Heal > 0 {
+		w.loop.At(w.plan.Heal, w.heal)
+	}
+}
+
+// heal ends all faults and begins the final load.
+func (w *World) heal() {
+	w.note("healed")
+	w.healed = true
+	w.faults = w.plan.Faults.Calm()
+	w.net.HealAll()
+	w.net.SetFaults(w.faults.Network)
+	w.log.SetFaults(w.faults.Log)
+	for _, r := range w.regions {
+		r.back()
+	}
+	w.restore()
+	for _, l := range w.plan.Final {
+		w.load(l, w.loop.Now(), func() bool { return true })
+	}
+}
+
+// restore gives the cluster the rules and weights back that it began with, as soon
+// as somebody leads.
+func (w *World) restore() {
+	l := w.leaders[len(w.leaders)-1]
+	if l.memory == nil {
+		w.loop.After(quota.Second, w.restore)
+		return
+	}
+	ops := []ledger.Op{ledger.SetRules{Sources: w.plan.Rules}}
+	for _, r := range w.plan.Regions {
+		ops = append(ops, ledger.AddRegion{Region: r.Name, Weight: r.Weight})
+	}
+	l.propose(ops, func([]error) { l.hurry() })
+}
+
+// load begins to send requests: at times that depend on the seed and on nothing
+// that happens in the run.
+func (w *World) load(l Load, from quota.Micros, goOn func() bool) {
+	w.streams++
+	arrivals := workload.NewArrivals(l.Curve, w.seed, w.streams)
+	r, k := w.region(l.Region), w.keys[l.Key]
+	req := enforce.Request{Domain: k.Domain, Descriptors: []enforce.Descriptor{{Entries: k.Entries}}}
+	var next func()
+	next = func() {
+		at, ok := arrivals.Next()
+		if !ok {
+			return
+		}
+		w.loop.At(from+quota.MicrosOf(at), func() {
+			if !goOn() {
+				return
+			}
+			req.Hits = max(l.Cost, 1)
+			if l.MostCost > req.Hits {
+				req.Hits += w.rand.Uint32N(l.MostCost - req.Hits + 1)
+			}
+			w.request(r, l.Key, req)
+			next()
+		})
+	}
+	next()
+}
+
+// request asks one agent of a region and tells the auditor.
+func (w *World) request(r *region, k int, req enforce.Request) {
+	a := r.agents[0]
+	if len(r.agents) > 1 {
+		a = r.agents[w.rand.IntN(len(r.agents))]
+	}
+	cost := quota.Whole(uint64(req.Hits))
+	w.audit.offered(r, k, cost)
+	d, ok := a.decide(req)
+	switch {
+	case !ok:
+		w.count("requests without a decision")
+	case d.Over:
+		w.audit.denied(r, k, cost, d)
+	default:
+		w.audit.admitted(r, k, cost, d)
+	}
+}
+
+// committed applies an entry to the truth, in the form in which a disk has it.
+func (w *World) committed(index uint64, b ledger.Batch) {
+	w.entries++
+	data, err := fsm.Encode(b)
+	if err == nil {
+		b, err = fsm.Decode(data)
+	}
+	if err != nil {
+		w.violate("I8", "entry %d does not survive its encoding: %v", index, err)
+		return
+	}
+	w.audit.entry(b, w.truth.Apply(index, b))
+}
+
+// happen makes an event of the plan happen.
+func (w *World) happen(e Event) {
+	r := w.region(e.Region)
+	w.note("%s %s", e.Kind, e.Region)
+	switch e.Kind {
+	case Elect:
+		w.elect()
+	case Cut:
+		w.net.Cut(nodeName, r.name)
+		w.net.Cut(r.name, nodeName)
+	case Mend:
+		w.net.Heal(nodeName, r.name)
+		w.net.Heal(r.name, nodeName)
+	case Reset:
+		r.reset(true)
+	case Outage:
+		w.count("store outages")
+		r.down = true
+	case Back:
+		r.back()
+	case Kill:
+		r.agents[0].kill()
+	case Edit:
+		w.edit()
+	}
+}
+
+// partition cuts a region off for a while, both ways or one.
+func (w *World) partition(name string) {
+	w.count("partitions")
+	ways := w.rand.IntN(4) // 0: what is sent to the region, 1: what it sends, else both
+	if ways != 1 {
+		w.net.Cut(nodeName, name)
+	}
+	if ways != 0 {
+		w.net.Cut(name, nodeName)
+	}
+	w.loop.After(w.between(0, 25*quota.Second), func() {
+		w.net.Heal(nodeName, name)
+		w.net.Heal(name, nodeName)
+	})
+}
+
+// edit changes the rules or a weight; the limits stay.
+func (w *World) edit() {
+	l := w.leaders[len(w.leaders)-1]
+	if l.memory == nil {
+		return
+	}
+	w.count("edits")
+	var op ledger.Op
+	if n := len(w.plan.Edited); n > 0 && w.rand.IntN(2) == 0 {
+		op = ledger.SetRules{Sources: w.plan.Edited[w.edits%n]}
+		w.edits++
+	} else {
+		op = ledger.AddRegion{Region: w.regions[w.rand.IntN(len(w.regions))].name, Weight: int64(w.rand.IntN(4))}
+	}
+	l.propose([]ledger.Op{op}, func([]error) { l.hurry() })
+}
+
+// upset sets an agent's wall clock, or suspends its machine: then the monotonic
+// clock stands while the others go on.
+func (a *agent) upset() {
+	w := a.region.w
+	d := w.between(-30*quota.Second, 30*quota.Second)
+	w.count("agent clocks upset")
+	if w.rand.IntN(2) == 0 {
+		a.real.Step(w.loop.Now(), d)
+		return
+	}
+	a.boot.Step(w.loop.Now(), max(d, -d))
+	a.real.Step(w.loop.Now(), max(d, -d))
+}
+
+// ask sends a sync to the leader, or to one that was.
+func (w *World) ask(a *agent, req quota.SyncRequest) {
+	l := w.leaders[len(w.leaders)-1]
+	if n := len(w.leaders); n > 1 && !w.healed && w.rand.IntN(4) == 0 {
+		l = w.leaders[n-2]
+	}
+	w.send(a.region.name, nodeName, func() { l.receive(a, req) })
+}
+
+func (w *World) send(from, to string, arrive func()) {
+	w.messages++
+	w.net.Send(from, to, arrive)
+}
+
+func (w *World) region(name string) *region {
+	for _, r := range w.regions {
+		if r.name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+func (w *World) between(lo, hi quota.Micros) quota.Micros {
+	return lo + quota.Micros(w.rand.Int64N(int64(hi-lo)+1))
+}
+
+// every does something at random times with a mean distance, as long as goOn.
+func (w *World) every(mean quota.Micros, goOn func() bool, do func()) {
+	if mean == 0 {
+		return
+	}
+	w.loop.After(quota.Micros(w.rand.ExpFloat64()*float64(mean)), func() {
+		if goOn() {
+			do()
+			w.every(mean, goOn, do)
+		}
+	})
+}
+
+// newClock draws a machine's clock: any origin, any rate within the drift.
+func (w *World) newClock() vclock.Clock {
+	ppm := int64(0)
+	if d := w.plan.Faults.DriftPPM; d > 0 {
+		ppm = w.rand.Int64N(2*d+1) - d
+	}
+	return vclock.NewClock(w.between(0, 1000*quota.Second), ppm)
+}
+
+func (w *World) count(what string) { w.counts[what]++ }
+
+func (w *World) note(format string, args ...any) {
+	if w.trace != nil {
+		w.trace(w.loop.Now(), fmt.Sprintf(format, args...))
+	}
+}
