@@ -3,6 +3,9 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
@@ -133,11 +136,9 @@ func (a *agent) step() {
 	}
 	state := r.store.State(r.time())
 	report := lease.Report{Replaces: a.died, Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
-	for _, k := range w.keys { // in an order of their own
-		if applied, ok := a.applied[k.key]; ok {
-			report.Applied = append(report.Applied, applied)
-		}
-	}
+	report.Applied = slices.SortedFunc(maps.Values(a.applied), func(x, y quota.Applied) int {
+		return strings.Compare(string(x.Key), string(y.Key))
+	})
 	req := a.keeper.Request(a.reading(), state, report)
 	a.open, a.confirm, a.urgent = req, false, false
 	if req.Drop {
@@ -248,7 +249,7 @@ func (a *agent) obey(e lease.Effects) {
 			w.count("assignments that the store refused")
 			continue
 		}
-		w.assigned(assignment, applied, a.applied[assignment.Key] == applied)
+		w.assigned(r.name, assignment, applied, a.applied[assignment.Key] == applied)
 		a.applied[assignment.Key] = applied
 		a.confirm = true
 	}

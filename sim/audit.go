@@ -25,6 +25,7 @@ type audit struct {
 	keys       []*tally
 	cells      map[string][]Cell // by region, one a second
 	violations []Violation
+	leases     []LeaseChange
 
 	clock quota.Micros // of the truth after the last entry
 	term  uint64       // of the last entry
@@ -38,6 +39,14 @@ type tally struct {
 	deniedWhileThere quota.Tokens
 	admitted         map[string]quota.Tokens // by region
 	final            map[string]quota.Tokens // of it, in the time that liveness is measured
+}
+
+// LeaseChange is a lease that a region has applied.
+type LeaseChange struct {
+	At     quota.Micros
+	Region string
+	Key    quota.Key
+	Lease  quota.Capacity
 }
 
 // Cell is one second of one region.
@@ -238,7 +247,10 @@ func (w *World) refused(op ledger.Op, err error) {
 }
 
 // assigned counts what an agent applied.
-func (w *World) assigned(a quota.Assignment, applied quota.Applied, again bool) {
+func (w *World) assigned(region string, a quota.Assignment, applied quota.Applied, again bool) {
+	if w.plan.KeepLeases && !again {
+		w.audit.leases = append(w.audit.leases, LeaseChange{w.loop.Now(), region, a.Key, a.Lease})
+	}
 	w.count("assignments applied")
 	for what, so := range map[string]bool{
 		"assignments applied again": again,

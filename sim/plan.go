@@ -31,8 +31,10 @@ type Plan struct {
 	// Events happen at fixed times.
 	Events   []Event
 	Duration quota.Micros
-	Timing   quota.Timing   // zero for quota.DefaultTiming()
-	Planner  planner.Config // its Timing is the Plan's
+	// KeepLeases makes the report tell every change of a lease.
+	KeepLeases bool
+	Timing     quota.Timing   // zero for quota.DefaultTiming()
+	Planner    planner.Config // its Timing is the Plan's
 }
 
 // Region is one region of a plan.
@@ -48,11 +50,15 @@ type Key struct {
 	Entries []rules.Entry
 }
 
-// Load is demand for one key in one region.
+// Load is demand in one region: for one key, or for many of which some are asked
+// for much more often than others.
 type Load struct {
 	Region string
 	Key    int // its number in Plan.Keys
-	Curve  workload.Curve
+	// Keys, when more than 1, is how many keys from Key on are asked for; the
+	// popularity of the k-th is proportional to 1/k (Zipf's law).
+	Keys  int
+	Curve workload.Curve
 	// Cost of each request, in whole tokens: from Cost to MostCost, or always Cost.
 	Cost, MostCost uint32
 }
@@ -95,7 +101,7 @@ func (p *Plan) validate() error {
 		if !known[l.Region] {
 			return fmt.Errorf("load: region %q is unknown", l.Region)
 		}
-		if l.Key < 0 || l.Key >= len(p.Keys) {
+		if l.Key < 0 || l.Key+max(l.Keys, 1) > len(p.Keys) {
 			return fmt.Errorf("load: there is no key %d", l.Key)
 		}
 		if err := l.Curve.Validate(); err != nil {

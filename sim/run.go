@@ -22,6 +22,7 @@ type Report struct {
 	Counts     Counts            `json:"counts"`
 	Hash       string            `json:"hash"` // of the ledger at the end, and so of the run
 	Cells      map[string][]Cell `json:"-"`
+	Leases     []LeaseChange     `json:"-"` // with Plan.KeepLeases
 }
 
 // Counts say how often something happened.
@@ -76,7 +77,7 @@ func Trace(p Plan, seed uint64, trace func(at quota.Micros, line string)) (Repor
 func (w *World) report() Report {
 	r := Report{
 		Plan: w.plan.Name, Seed: w.seed, SimSeconds: float64(w.plan.Duration) / float64(quota.Second),
-		Entries: w.entries, Messages: w.messages, Events: w.loop.Events(), Cells: w.audit.cells,
+		Entries: w.entries, Messages: w.messages, Events: w.loop.Events(), Cells: w.audit.cells, Leases: w.audit.leases,
 	}
 	for i, t := range w.audit.keys {
 		k := KeyReport{

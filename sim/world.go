@@ -13,7 +13,6 @@ import (
 	"github.com/quorate/quorate/sim/netsim"
 	"github.com/quorate/quorate/sim/replog"
 	"github.com/quorate/quorate/sim/vclock"
-	"github.com/quorate/quorate/sim/workload"
 )
 
 // nodeName is the coordinator's place in the network: a region is cut off from
@@ -153,37 +152,33 @@ func (w *World) restore() {
 // that happens in the run.
 func (w *World) load(l Load, from quota.Micros, goOn func() bool) {
 	w.streams++
-	arrivals := workload.NewArrivals(l.Curve, w.seed, w.streams)
-	r, k := w.region(l.Region), w.keys[l.Key]
-	req := enforce.Request{Domain: k.Domain, Descriptors: []enforce.Descriptor{{Entries: k.Entries}}}
+	requests := NewRequests(l, w.seed, w.streams)
+	r := w.region(l.Region)
 	var next func()
 	next = func() {
-		at, ok := arrivals.Next()
+		at, k, cost, ok := requests.Next()
 		if !ok {
 			return
 		}
-		w.loop.At(from+quota.MicrosOf(at), func() {
-			if !goOn() {
-				return
+		w.loop.At(from+at, func() {
+			if goOn() {
+				w.request(r, k, cost)
+				next()
 			}
-			req.Hits = max(l.Cost, 1)
-			if l.MostCost > req.Hits {
-				req.Hits += w.rand.Uint32N(l.MostCost - req.Hits + 1)
-			}
-			w.request(r, l.Key, req)
-			next()
 		})
 	}
 	next()
 }
 
 // request asks one agent of a region and tells the auditor.
-func (w *World) request(r *region, k int, req enforce.Request) {
+func (w *World) request(r *region, k int, hits uint32) {
+	id := &w.keys[k].Key
+	req := enforce.Request{Domain: id.Domain, Hits: hits, Descriptors: []enforce.Descriptor{{Entries: id.Entries}}}
 	a := r.agents[0]
 	if len(r.agents) > 1 {
 		a = r.agents[w.rand.IntN(len(r.agents))]
 	}
-	cost := quota.Whole(uint64(req.Hits))
+	cost := quota.Whole(uint64(hits))
 	w.audit.offered(r, k, cost)
 	d, ok := a.decide(req)
 	switch {
