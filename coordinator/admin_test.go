@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	quoratev1 "github.com/quorate/quorate/proto/quorate/v1"
 )
 
@@ -58,6 +60,45 @@ func TestRuleEdits(t *testing.T) {
 		o := rules.GetOutstanding()
 		return err == nil && len(o.GetRegions()) == 0 && o.GetInForceWithinUs() == 0 && o.GetOverdrawnAccounts() == 0
 	})
+}
+
+// The largest rules that are valid pass every limit on their way: one request, one
+// log entry, one answer. What is larger is refused for what it is, not by gRPC.
+func TestLargestRulesAreAppliedAndReadBack(t *testing.T) {
+	// One node, so that no other one takes it for dead while it parses 4 MiB under
+	// the race detector.
+	c := newCluster(t, 1, func(cfg *Config) { cfg.RaftTimeouts.Apply = 20 * time.Second })
+	sources := []*quoratev1.Source{{Name: "a.yaml", Text: domain("a")}, {Name: "b.yaml", Text: domain("b")}}
+	const line = "# Why this limit is what it is, and whom to ask before it is raised.\n"
+	free := rules.MaxBytes - len(sources[0].Text) - len(sources[1].Text)
+	sources[1].Text += strings.Repeat(line, free/len(line)) + strings.Repeat("#", free%len(line))
+	client, ctx := admin(t, c.leader()), context.Background()
+	if resp, err := client.ApplyRules(ctx, &quoratev1.ApplyRulesRequest{Sources: sources}); err != nil || !resp.GetChanged() || resp.GetRulesVersion() != 1 {
+		t.Fatalf("have %v, %v", resp, err)
+	}
+	same := func() {
+		t.Helper()
+		large := grpc.MaxCallRecvMsgSize(2 * rules.MaxBytes)
+		resp, err := admin(t, c.leader()).GetRules(ctx, &quoratev1.GetRulesRequest{}, large)
+		if err != nil || len(resp.GetSources()) != 2 {
+			t.Fatalf("have %d documents, %v", len(resp.GetSources()), err)
+		}
+		for i, s := range resp.GetSources() {
+			if s.GetName() != sources[i].GetName() || s.GetText() != sources[i].GetText() {
+				t.Errorf("document %s came back changed", s.GetName())
+			}
+		}
+	}
+	same()
+	c.stop(c.members[0])
+	c.start(c.members[0])
+	same()
+
+	sources[1].Text += "#"
+	_, err := admin(t, c.leader()).ApplyRules(ctx, &quoratev1.ApplyRulesRequest{Sources: sources})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "b.yaml") || !strings.Contains(err.Error(), "larger than 4 MiB") {
+		t.Errorf("one byte more: have %v, want INVALID_ARGUMENT that names the document and the limit", err)
+	}
 }
 
 func TestRegionsComeAndGo(t *testing.T) {

@@ -185,6 +185,19 @@ func (a *agent) must(usage ...quota.Usage) {
 	})
 }
 
+// drop gives the session up, as an agent does whose clocks disagree: what it held
+// is gone before it says so.
+func (a *agent) drop() {
+	a.t.Helper()
+	a.mu.Lock()
+	a.leases, a.deadline, a.req.Drop = map[quota.Key]quota.Assignment{}, time.Time{}, true
+	a.mu.Unlock()
+	a.must()
+	a.mu.Lock()
+	a.req.Drop = false
+	a.mu.Unlock()
+}
+
 // usable returns the burst that the region may spend of a key right now by its
 // lease.
 func (a *agent) usable(k quota.Key) quota.Tokens {

@@ -41,7 +41,8 @@ type Config struct {
 	// new cluster uses it.
 	Regions map[string]int64
 	// RulesDir, when set, is where the rules come from: every *.yaml and *.yml in
-	// it, watched. Operators cannot apply rules then.
+	// it, watched. Operators cannot apply rules then. A set with a mistake changes
+	// nothing; while the cluster has never had a good one, its nodes are not ready.
 	RulesDir string
 	// RulesPoll is how often RulesDir is read even if nothing seems to have
 	// changed. Default 3 s.

@@ -48,7 +48,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) *metrics {
 		}),
 		rulesFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "quorate_rules_failures_total",
-			Help: "Times that the rules directory was found with a mistake. The old rules stay in force; the log has file, line and column.",
+			Help: "Times that the rules directory was found with a mistake. The rules in force stay, and a new cluster has none; the log has file, line and column.",
 		}),
 	}
 	for _, o := range []string{outcomeApplied, outcomeNotApplied, outcomeUnknown, outcomeRefused} {
@@ -86,7 +86,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descReady       = desc("quorate_ready", "1 while /readyz says ok: the node knows a leader and is close to what is committed.")
+	descReady       = desc("quorate_ready", "1 while /readyz says ok: the node knows a leader, is close to what is committed and, with a rules directory, rules are in force.")
 	descLeading     = desc("quorate_leading", "1 at the node that leads and serves. The sum over all nodes is 1, but for a moment after an election.")
 	descTerm        = desc("quorate_raft_term", "Raft term of this node. Equal on all nodes but for moments.")
 	descCommit      = desc("quorate_raft_commit_index", "Last log index known to be committed.")
@@ -102,7 +102,7 @@ var (
 	descConfig      = desc("quorate_config_version", "Version of rules and share table together.")
 	descRules       = desc("quorate_rules_version", "Version of the rules.")
 	descOutstanding = desc("quorate_config_outstanding_regions", "Regions that have not confirmed the newest configuration.")
-	descRulesOK     = desc("quorate_rules_in_force", "1 while the rules directory, as it is now, is in force; 0 with a mistake in it, or while a leader is awaited.")
+	descRulesOK     = desc("quorate_rules_in_force", "1 while the rules directory, as it is now, is in force; 0 with a mistake in it, or while a leader is awaited: alert on 0 for a minute.")
 	descSilence     = desc("quorate_region_silence_seconds", "Time since an agent of the region was last heard; at the leader only. Beyond the TTL of 10 s the region serves its standing share.", "region")
 	descAgents      = desc("quorate_region_agents", "Agents of the region that are connected; at the leader only.", "region")
 	descFlights     = desc("quorate_region_assignments_in_flight", "Lease changes on their way to the region; at the leader only. Stays high: the region's store is slow or its agents are stuck.", "region")

@@ -178,7 +178,8 @@ func (n *Node) open() error {
 const behind = 1000
 
 // ready says why the node is not ready, nil when it is: it knows a leader, is
-// close to what is committed, and serves if it leads itself.
+// close to what is committed, and serves if it leads itself. With a rules
+// directory the cluster must have rules, too.
 func (n *Node) ready() error {
 	switch {
 	case n.draining.Load():
@@ -194,6 +195,8 @@ func (n *Node) ready() error {
 		return errors.New("just elected, catching up")
 	case s.Applied+behind < s.Commit:
 		return fmt.Errorf("%d committed entries are not applied yet", s.Commit-s.Applied)
+	case n.rules != nil:
+		return n.rules.ready()
 	}
 	return nil
 }

@@ -21,13 +21,9 @@ import (
 	"github.com/quorate/quorate/coordinator/rules"
 )
 
-const (
-	// settleTime is how long the directory must be quiet before it is read: an
-	// editor writes a file in several steps.
-	settleTime = 150 * time.Millisecond
-	// maxRulesBytes bounds all documents together; they must fit one log entry.
-	maxRulesBytes = 8 << 20
-)
+// settleTime is how long the directory must be quiet before it is read: an
+// editor writes a file in several steps.
+const settleTime = 150 * time.Millisecond
 
 // errNoDocuments keeps the rules when the directory is empty, as it is before a
 // volume is mounted.
@@ -35,16 +31,17 @@ var errNoDocuments = errors.New("no *.yaml or *.yml in it; to have no rules, kee
 
 // rulesDir keeps the rules of the cluster equal to a directory. Every node reads
 // it; the leader proposes what is new. A directory with a mistake changes
-// nothing, and is reported once.
+// nothing, and is reported once; a node whose cluster has no rules at all is not
+// ready meanwhile.
 type rulesDir struct {
-	node   *Node
-	kick   chan struct{}
-	failed atomic.Bool // the directory as it is now is not in force
+	node    *Node
+	kick    chan struct{}
+	failed  atomic.Bool            // the directory as it is now is not in force
+	problem atomic.Pointer[string] // what is wrong with it, nil when nothing is known to be
 
 	digest  [32]byte       // of what was read last
 	invalid error          // why that cannot be used, nil when it can
-	want    []quota.Source // the last good documents, nil before the first
-	problem string         // what was reported last
+	want    []quota.Source // what was read last, if it is good
 	refused [32]byte       // digest of what the ledger refused
 }
 
@@ -84,8 +81,9 @@ func (r *rulesDir) watch(ctx context.Context) error {
 	defer poll.Stop()
 	var settled <-chan time.Time
 	for {
-		r.load()
-		r.apply(ctx)
+		if r.load() {
+			r.apply(ctx)
+		}
 	wait:
 		for {
 			select {
@@ -106,8 +104,8 @@ func (r *rulesDir) watch(ctx context.Context) error {
 	}
 }
 
-// load reads the directory and keeps its documents if they are good.
-func (r *rulesDir) load() {
+// load reads the directory and reports whether its documents are good.
+func (r *rulesDir) load() bool {
 	sources, err := readRules(r.node.cfg.RulesDir)
 	if err == nil {
 		if digest := digestOf(sources); digest != r.digest {
@@ -118,33 +116,35 @@ func (r *rulesDir) load() {
 	}
 	if err != nil {
 		r.report(err)
-		return
+		return false
 	}
-	r.want, r.problem = sources, ""
+	r.want = sources
+	if r.digest != r.refused {
+		r.problem.Store(nil)
+	}
+	return true
 }
 
 // report logs a problem once, until another one or none is there.
 func (r *rulesDir) report(err error) {
 	r.failed.Store(true)
-	if err.Error() == r.problem {
+	problem := err.Error()
+	if old := r.problem.Swap(&problem); old != nil && *old == problem {
 		return
 	}
-	r.problem = err.Error()
 	r.node.metrics.rulesFailures.Inc()
-	r.node.log.Error("rules are not loaded, the old ones stay in force", slog.String("dir", r.node.cfg.RulesDir), slog.String("problems", r.problem))
+	r.node.log.Error("rules are not loaded: those in force stay, and a new cluster has none", slog.String("dir", r.node.cfg.RulesDir), slog.String("problems", problem))
 }
 
 // apply proposes the documents if this node leads and the ledger has others.
 func (r *rulesDir) apply(ctx context.Context) {
-	if r.want == nil || r.problem != "" {
-		return
-	}
 	var same bool
 	r.node.fsm.View(func(l *ledger.Ledger) { same = slices.Equal(l.Current().Sources, r.want) })
 	if same {
-		r.failed.Store(false)
+		r.inForce()
 		return
 	}
+	r.failed.Store(true) // until somebody leads, or for the directories to be equal again
 	t := r.node.serving.Load()
 	if t == nil || r.refused == r.digest {
 		return
@@ -159,9 +159,31 @@ func (r *rulesDir) apply(ctx context.Context) {
 		r.refused = r.digest
 		r.report(errs[0])
 	default:
-		r.failed.Store(false)
+		r.inForce()
 		r.node.log.Info("rules are in force at the coordinator", slog.String("dir", r.node.cfg.RulesDir), slog.Int("documents", len(r.want)))
 	}
+}
+
+func (r *rulesDir) inForce() {
+	r.failed.Store(false)
+	r.problem.Store(nil)
+	r.node.tellHealth()
+}
+
+// ready says why a node that takes its rules from a directory is not ready, nil
+// when it is: rules, be they older ones, are in force. With none the regions
+// have nothing to decide by, and the operator who starts the cluster must hear
+// of it.
+func (r *rulesDir) ready() error {
+	var any bool
+	r.node.fsm.View(func(l *ledger.Ledger) { any = l.Current().RulesVersion > 0 })
+	if any {
+		return nil
+	}
+	if p := r.problem.Load(); p != nil {
+		return fmt.Errorf("no rules are in force: %s", *p)
+	}
+	return fmt.Errorf("no rules are in force yet: those in %s wait for the leader", r.node.cfg.RulesDir)
 }
 
 // readRules reads all documents of a directory, sorted by name. Kubernetes
@@ -199,7 +221,7 @@ func readOnce(dir string) ([]quota.Source, error) {
 		if !info.Mode().IsRegular() {
 			continue
 		}
-		text, err := readBounded(path, maxRulesBytes-total)
+		text, err := readBounded(path, rules.MaxBytes-total)
 		if err != nil {
 			return nil, fmt.Errorf("read rules: %w", err)
 		}
@@ -223,7 +245,7 @@ func readBounded(path string, limit int) (string, error) {
 		return "", err
 	}
 	if len(b) > limit {
-		return "", fmt.Errorf("%s: all documents together have more than %d bytes", path, maxRulesBytes)
+		return "", fmt.Errorf("%s: all documents together have more than %d MiB", path, rules.MaxBytes>>20)
 	}
 	return string(b), nil
 }

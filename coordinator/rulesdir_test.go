@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/rules"
 	quoratev1 "github.com/quorate/quorate/proto/quorate/v1"
 )
 
@@ -109,6 +112,65 @@ func TestK43SwapsAndRemovalsAreSeen(t *testing.T) {
 	inForce(t, n, "a2,c")
 }
 
+// K38: a cluster that starts with a mistake in its rules has none. It says so to
+// whoever asks: health checks, the metrics, and the log with the place.
+func TestK38FirstStartWithAMistakeIsNotReady(t *testing.T) {
+	dir, log := t.TempDir(), &logBuffer{}
+	bad := domain("a") + "    detaled_metric: true\n"
+	write(t, filepath.Join(dir, "a.yaml"), bad)
+	c := newCluster(t, 1, func(cfg *Config) {
+		cfg.RulesDir, cfg.Logger = dir, slog.New(slog.NewTextHandler(log, nil))
+	})
+	m := c.leader()
+	defer http.DefaultClient.CloseIdleConnections()
+	get := func(path string) (int, string) {
+		resp, err := http.Get("http://" + m.cfg.AdminAddr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body)
+	}
+	const place = "a.yaml:5:5: unknown key `detaled_metric`"
+	eventually(t, "the mistake is reported", func() bool { return log.count(place) == 1 })
+	if code, body := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "no rules are in force: "+place) {
+		t.Errorf("readyz: have %d %s", code, body)
+	}
+	if code, _ := get("/livez"); code != http.StatusOK {
+		t.Errorf("livez: have %d, want %d: a restart mends no document", code, http.StatusOK)
+	}
+	_, metrics := get("/metrics")
+	for _, want := range []string{"quorate_rules_failures_total 1\n", "quorate_rules_in_force 0\n", "quorate_rules_version 0\n", "quorate_ready 0\n"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %q in the metrics", want)
+		}
+	}
+	eu := newAgent(t, c, "eu", "eu-1")
+	eu.must()
+	m.node.fsm.View(func(l *ledger.Ledger) {
+		if n := len(l.Current().Sources); n != 0 {
+			t.Errorf("%d documents are in force", n)
+		}
+	})
+
+	write(t, filepath.Join(dir, "a.yaml"), domain("a"))
+	eventually(t, "the node is ready", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
+	inForce(t, m.node, "a")
+	eventually(t, "the metrics say so", func() bool {
+		_, metrics := get("/metrics")
+		return strings.Contains(metrics, "quorate_rules_in_force 1\n")
+	})
+	write(t, filepath.Join(dir, "a.yaml"), bad) // the old rules are enough to be ready, here and after a restart
+	eventually(t, "the mistake is reported again", func() bool { return log.count(place) == 2 })
+	c.stop(m)
+	c.start(m)
+	eventually(t, "the node is ready with the old rules", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
+	if _, metrics := get("/metrics"); !strings.Contains(metrics, "quorate_rules_in_force 0\n") {
+		t.Error("the metrics do not say that the directory is not in force")
+	}
+}
+
 // K41: a bad document changes nothing, and is reported once with its place.
 func TestK41BadDocumentKeepsTheOldSet(t *testing.T) {
 	dir, log := t.TempDir(), &logBuffer{}
@@ -176,8 +238,8 @@ func TestApplyIsRefusedWhereADirectoryRules(t *testing.T) {
 
 func TestDocumentsTooLargeAreAProblem(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a.yaml"), "#"+strings.Repeat("x", maxRulesBytes))
-	if _, err := readRules(dir); err == nil || !strings.Contains(err.Error(), "more than 8388608 bytes") {
+	write(t, filepath.Join(dir, "a.yaml"), "#"+strings.Repeat("x", rules.MaxBytes))
+	if _, err := readRules(dir); err == nil || !strings.Contains(err.Error(), "a.yaml: all documents together have more than 4 MiB") {
 		t.Errorf("have %v", err)
 	}
 }

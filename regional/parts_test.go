@@ -1,18 +1,8 @@
 package regional
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"log/slog"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,89 +133,5 @@ func TestUnmatchedShapesAreToldOnceAndBounded(t *testing.T) {
 	}
 	if have := strings.Count(out.String(), "\n"); have != maxShapes {
 		t.Errorf("want %d lines, have %d", maxShapes, have)
-	}
-}
-
-// issue writes a certificate for 127.0.0.1, signed by parent or by itself.
-func issue(t *testing.T, dir, name string, parent *tls.Certificate) (TLSFiles, *tls.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	signer, by := any(key), template
-	if parent != nil {
-		signer, by = parent.PrivateKey, parent.Leaf
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := TLSFiles{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key")}
-	for file, block := range map[string]*pem.Block{f.Cert: {Type: "CERTIFICATE", Bytes: der}, f.Key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f, &pair
-}
-
-func TestMutualTLS(t *testing.T) {
-	dir := t.TempDir()
-	ca, pair := issue(t, dir, "ca", nil)
-	server, _ := issue(t, dir, "server", pair)
-	client, _ := issue(t, dir, "client", pair)
-	server.CA, client.CA = ca.Cert, ca.Cert
-	stranger, _ := issue(t, dir, "stranger", nil)
-	stranger.CA = ca.Cert
-
-	for name, c := range map[string]struct {
-		client TLSFiles
-		ok     bool
-	}{"signed by the CA": {client, true}, "of another CA": {stranger, false}, "without a certificate": {TLSFiles{CA: ca.Cert}, false}} {
-		sc, err := server.Server()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cc, err := c.client.Client()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cc.ServerName = "127.0.0.1"
-		near, far := net.Pipe()
-		done := make(chan error, 1)
-		go func() { done <- tls.Server(far, sc).HandshakeContext(t.Context()); _ = far.Close() }()
-		conn := tls.Client(near, cc)
-		_ = conn.HandshakeContext(t.Context())
-		go func() { _, _ = conn.Read(make([]byte, 1)) }() // takes the server's verdict
-		if err := <-done; (err == nil) != c.ok {
-			t.Errorf("%s: have %v", name, err)
-		}
-		_ = near.Close()
-	}
-	for name, f := range map[string]TLSFiles{"key missing": {Cert: server.Cert}, "no such file": {Cert: "nope", Key: "nope"}} {
-		if _, err := f.Server(); err == nil {
-			t.Errorf("%s: no error from Server", name)
-		}
-		if _, err := f.Client(); err == nil {
-			t.Errorf("%s: no error from Client", name)
-		}
-	}
-	if c, err := (TLSFiles{}).Client(); c != nil || err != nil {
-		t.Errorf("no files: have %v, %v", c, err)
 	}
 }

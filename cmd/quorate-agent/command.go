@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cmd/internal/cli"
 	"github.com/quorate/quorate/cmd/internal/logging"
 	"github.com/quorate/quorate/cmd/internal/settings"
+	"github.com/quorate/quorate/cmd/internal/tlsfiles"
 	"github.com/quorate/quorate/cmd/internal/version"
 	"github.com/quorate/quorate/regional"
 	"github.com/quorate/quorate/regional/headers"
@@ -46,7 +47,7 @@ type options struct {
 	ServerCert      string `key:"grpc_tls_cert" usage:"PEM file with the certificate of the rate limit service; switches TLS on"`
 	ServerKey       string `key:"grpc_tls_key" usage:"PEM file with the key of that certificate"`
 
-	DrainDelay time.Duration `key:"drain_delay" usage:"how long to go on serving with readiness off after SIGTERM"`
+	DrainDelay time.Duration `key:"drain_delay" usage:"how long to go on serving with readiness off after SIGTERM or Ctrl-C, for load balancers that poll /readyz: two of their intervals, as 5s (default: 0s, close at once)"`
 	Drain      time.Duration `key:"drain" usage:"how long a shutdown waits for requests in flight"`
 
 	Log logging.Options
@@ -65,7 +66,10 @@ func command() *cobra.Command {
 		"quorate-agent answers Envoy's rate limit service (gRPC) and HTTP clients from the\n"+
 			"region's own Redis, and exchanges quota with the coordinator in the background.\n"+
 			"It starts without Redis and without a coordinator and is ready (/readyz) once it\n"+
-			"has rules from either.")
+			"has rules from either.\n\n"+
+			"SIGTERM or Ctrl-C drains: readiness goes off, --drain-delay passes, requests in\n"+
+			"flight are answered, and the last agent of a region gives its leases back. A second\n"+
+			"signal ends the agent at once.")
 	root.Example = "  quorate-agent --region eu --coordinators c1:7600,c2:7600,c3:7600 --redis redis://localhost:6379\n" +
 		"  QUORATE_REGION=eu quorate-agent --config agent.yaml"
 	s := settings.New(&o)
@@ -111,8 +115,8 @@ func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) 
 // that they name. Its error has all problems.
 func (o options) config() (regional.Config, error) {
 	style, err1 := style(o.Headers)
-	client, err2 := regional.TLSFiles{Cert: o.CoordinatorCert, Key: o.CoordinatorKey, CA: o.CoordinatorCA}.Client()
-	server, err3 := regional.TLSFiles{Cert: o.ServerCert, Key: o.ServerKey, CA: o.ServerCA}.Server()
+	client, err2 := tlsfiles.Files{Cert: o.CoordinatorCert, Key: o.CoordinatorKey, CA: o.CoordinatorCA}.Client()
+	server, err3 := tlsfiles.Files{Cert: o.ServerCert, Key: o.ServerKey, CA: o.ServerCA}.Server()
 	cfg := regional.Config{
 		Region: o.Region, Agent: o.Agent, Coordinators: o.Coordinators, CoordinatorTLS: client,
 		Redis: o.Redis, RedisPrefix: o.RedisPrefix,

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/cmd/internal/cli"
 	"github.com/quorate/quorate/cmd/internal/logging"
 	"github.com/quorate/quorate/cmd/internal/settings"
+	"github.com/quorate/quorate/cmd/internal/tlsfiles"
 	"github.com/quorate/quorate/cmd/internal/version"
 	"github.com/quorate/quorate/coordinator"
 )
@@ -25,7 +26,7 @@ type options struct {
 	DataDir        string           `key:"data_dir" usage:"directory for log and snapshots, of this node alone"`
 	InitialCluster string           `key:"initial_cluster" usage:"all nodes as NODE=HOST:PORT,… with their raft addresses; the same on all nodes, and never changes"`
 	Regions        map[string]int64 `key:"regions" usage:"regions of a new cluster with their weights, as us=1,eu=1; later: quoratectl regions"`
-	Rules          string           `key:"rules" usage:"directory of rule documents (*.yaml) to keep in force; empty: quoratectl rules apply"`
+	Rules          string           `key:"rules" usage:"directory of rule documents (*.yaml) to keep in force; a mistake in it changes nothing; empty: quoratectl rules apply"`
 
 	RaftAddr      string `key:"raft_addr" usage:"address to listen on for the other nodes"`
 	RaftAdvertise string `key:"raft_advertise" usage:"address at which the other nodes reach this one (default: the one in initial_cluster)"`
@@ -61,7 +62,9 @@ func command() *cobra.Command {
 	root := cli.Root("quorate-coordinator", "Divide global rate limits among regions",
 		"quorate-coordinator is one node of the coordinator. Start three of them with the\n"+
 			"same --initial-cluster; they elect a leader, and agents and quoratectl may be given\n"+
-			"the gRPC addresses of all of them. A node is ready (/readyz) once it knows a leader.")
+			"the gRPC addresses of all of them. A node is ready (/readyz) once it knows a leader\n"+
+			"and, with --rules, once the cluster has rules: after a first start with a mistake in\n"+
+			"them /readyz, the log and quorate_rules_in_force say so.")
 	root.Example = "  quorate-coordinator --node c1 --data-dir /var/lib/quorate --initial-cluster c1=c1:7601,c2=c2:7601,c3=c3:7601 --regions us=1,eu=1\n" +
 		"  QUORATE_NODE=c1 quorate-coordinator --config coordinator.yaml"
 	s := settings.New(&o)
@@ -103,8 +106,8 @@ func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) 
 // config turns the settings into the node's configuration and reads the files
 // that they name. Its error has all problems.
 func (o options) config() (coordinator.Config, error) {
-	raftServer, raftClient, err1 := coordinator.TLSFiles{Cert: o.RaftCert, Key: o.RaftKey, CA: o.RaftCA}.Mutual()
-	agents, err2 := coordinator.TLSFiles{Cert: o.GRPCCert, Key: o.GRPCKey, CA: o.GRPCCA}.Server()
+	raftServer, raftClient, err1 := tlsfiles.Files{Cert: o.RaftCert, Key: o.RaftKey, CA: o.RaftCA}.Mutual()
+	agents, err2 := tlsfiles.Files{Cert: o.GRPCCert, Key: o.GRPCKey, CA: o.GRPCCA}.Server()
 	cfg := coordinator.Config{
 		Node: o.Node, DataDir: o.DataDir, InitialCluster: o.InitialCluster, Regions: o.Regions, RulesDir: o.Rules,
 		RaftAddr: o.RaftAddr, RaftAdvertise: o.RaftAdvertise, GRPCAddr: o.GRPCAddr, GRPCAdvertise: o.GRPCAdvertise,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,8 +15,14 @@ import (
 	"github.com/quorate/quorate/sim/live/demo"
 )
 
+// asProgram is set where this test binary stands for quorate-sim.
+const asProgram = "QUORATE_TEST_SIM"
+
 func TestMain(m *testing.M) {
 	live.Main()
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	os.Exit(m.Run())
 }
 
@@ -68,32 +75,54 @@ func TestLive(t *testing.T) {
 		t.Skip("starts ten processes")
 	}
 	file := filepath.Join(t.TempDir(), "result.json")
-	for _, tt := range []struct {
-		reason, json, store string
-	}{
-		{"the report in a file", file, "auto"},
-		{"the report on standard output, without redis-server", "-", "embedded"},
-	} {
-		code, stdout, stderr := run(t.Context(), "live", "--duration", "8s", "--rate", "150", "--burst", "150", "--json", tt.json, "--store", tt.store)
-		if code != cli.OK {
-			t.Fatalf("%s: have code %d\n%s\n%s", tt.reason, code, stdout, stderr)
-		}
-		data := []byte(stdout)
-		if tt.json != "-" {
-			var err error
-			if data, err = os.ReadFile(tt.json); err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(stdout, "utilization") {
-				t.Errorf("%s: no summary on stdout: %q", tt.reason, stdout)
-			}
-		}
-		var have demo.Summary
-		if err := json.Unmarshal(data, &have); err != nil {
-			t.Fatalf("%s: %v in %q", tt.reason, err, data)
-		}
-		if have.Partial || have.Regions != 3 || have.Admitted == 0 || have.Denied == 0 || have.BoundViolations != 0 || have.Partitions != 1 {
-			t.Errorf("%s: have %+v", tt.reason, have)
-		}
+	code, stdout, stderr := run(t.Context(), "live", "--duration", "8s", "--rate", "150", "--burst", "150", "--json", file)
+	if code != cli.OK {
+		t.Fatalf("have code %d\n%s\n%s", code, stdout, stderr)
+	}
+	if !strings.Contains(stdout, "utilization") {
+		t.Errorf("no summary on stdout: %q", stdout)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	demonstrated(t, data)
+}
+
+// demonstrated checks a report: three regions held the limit, over a partition.
+func demonstrated(t *testing.T, report []byte) (have demo.Summary) {
+	t.Helper()
+	if err := json.Unmarshal(report, &have); err != nil {
+		t.Fatalf("%v in %q", err, report)
+	}
+	if have.Partial || have.Regions != 3 || have.Offered == 0 || have.Admitted == 0 || have.Denied == 0 || have.BoundViolations != 0 || have.Partitions != 1 {
+		t.Errorf("have %+v", have)
+	}
+	return have
+}
+
+// `make demo` on a machine without redis-server: the program finds none in its
+// PATH, embeds the stores, and holds the limit all the same.
+func TestLiveWithoutRedisServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts seven processes")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "live", "--duration", "5s", "--json", "-")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+t.TempDir())
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, stdout.String(), stderr.String())
+	}
+	// Nothing but the report is on standard output.
+	if have := demonstrated(t, stdout.Bytes()); have.Store != "embedded" {
+		t.Errorf("have store %q, want embedded", have.Store)
+	}
+	if !strings.Contains(stderr.String(), "utilization") {
+		t.Errorf("no summary on stderr: %s", stderr.String())
 	}
 }

@@ -58,7 +58,7 @@ func startCluster() (*fakeCluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := &fakeNode{cluster: c, name: name, address: l.Addr().String(), server: grpc.NewServer()}
+		n := &fakeNode{cluster: c, name: name, address: l.Addr().String(), server: grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))} // as the coordinator's
 		quoratev1.RegisterAdminServer(n.server, n)
 		c.nodes[name] = n
 		go n.server.Serve(l) //nolint:errcheck // ends with close

@@ -1,4 +1,8 @@
-package coordinator
+// Package tlsfiles turns the PEM files that settings name into TLS
+// configurations, which is all that coordinator and regional know of TLS.
+// Certificates are read at each handshake, so that a renewed one is used without
+// a restart; they are read once at the start, too, so that a mistake is told then.
+package tlsfiles
 
 import (
 	"crypto/tls"
@@ -8,8 +12,8 @@ import (
 	"os"
 )
 
-// TLSFiles names PEM files for one side of a TLS connection. All empty means no TLS.
-type TLSFiles struct {
+// Files names PEM files for one side of a TLS connection. All empty means no TLS.
+type Files struct {
 	// Cert and Key are this side's certificate and private key.
 	Cert, Key string
 	// CA signs the other side's certificate.
@@ -17,13 +21,12 @@ type TLSFiles struct {
 }
 
 // Server returns the configuration of a server that shows Cert, nil when no file
-// is named. With CA it demands client certificates that CA signed. Certificates
-// are read at each handshake, so that a renewed one is used without a restart.
-func (f TLSFiles) Server() (*tls.Config, error) {
-	if f == (TLSFiles{}) {
+// is named. With CA it demands client certificates that CA signed.
+func (f Files) Server() (*tls.Config, error) {
+	if f == (Files{}) {
 		return nil, nil
 	}
-	if _, err := f.pair(); err != nil { // tell at start, not at the first handshake
+	if _, err := f.pair(); err != nil {
 		return nil, err
 	}
 	c := &tls.Config{
@@ -40,26 +43,47 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 	return c, nil
 }
 
+// Client returns the configuration of a client that trusts only CA, or what the
+// machine trusts without it, and shows Cert if there is one; nil when no file is
+// named.
+func (f Files) Client() (*tls.Config, error) {
+	if f == (Files{}) {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		pool, err := f.pool()
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = pool
+	}
+	if f.Cert == "" && f.Key == "" {
+		return c, nil
+	}
+	if _, err := f.pair(); err != nil {
+		return nil, err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.pair() }
+	return c, nil
+}
+
 // Mutual returns the two configurations of nodes that prove themselves to each
 // other, nil when no file is named. All three files are needed.
-func (f TLSFiles) Mutual() (server, client *tls.Config, err error) {
-	if f == (TLSFiles{}) {
-		return nil, nil, nil
-	}
-	if f.CA == "" {
+func (f Files) Mutual() (server, client *tls.Config, err error) {
+	if f != (Files{}) && f.CA == "" {
 		return nil, nil, errors.New("TLS between nodes needs a CA beside certificate and key")
 	}
 	if server, err = f.Server(); err != nil {
 		return nil, nil, err
 	}
-	client = &tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: server.ClientCAs,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.pair() },
+	if client, err = f.Client(); err != nil {
+		return nil, nil, err
 	}
 	return server, client, nil
 }
 
-func (f TLSFiles) pair() (*tls.Certificate, error) {
+func (f Files) pair() (*tls.Certificate, error) {
 	if f.Cert == "" || f.Key == "" {
 		return nil, errors.New("TLS certificate and key must both be named")
 	}
@@ -70,7 +94,7 @@ func (f TLSFiles) pair() (*tls.Certificate, error) {
 	return &p, nil
 }
 
-func (f TLSFiles) pool() (*x509.CertPool, error) {
+func (f Files) pool() (*x509.CertPool, error) {
 	b, err := os.ReadFile(f.CA)
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
