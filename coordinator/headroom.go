@@ -44,8 +44,9 @@ const (
 	changeDelay = 60 * quota.Second
 )
 
-// report charges the usage of an answered request. A fresh request may repeat
-// what its agent reported in the one before, whose answer it did not get.
+// report charges the usage of a request. A fresh one may repeat what its agent has
+// reported since the last one whose answer it got: in that one's successor and in
+// the reports without an answer (Seq 0) that followed it.
 func (h *headroom) report(now quota.Micros, l *ledger.Ledger, req quota.SyncRequest, fresh bool) {
 	if h.buckets == nil {
 		h.buckets, h.last = map[quota.Key]*charged{}, map[agentName]map[quota.Key]quota.Tokens{}
@@ -59,9 +60,11 @@ func (h *headroom) report(now quota.Micros, l *ledger.Ledger, req quota.SyncRequ
 	}
 	id := agentName{req.Region, req.Agent}
 	before := h.last[id]
-	h.last[id] = make(map[quota.Key]quota.Tokens, len(req.Usage))
+	if req.Seq != 0 || before == nil {
+		h.last[id] = make(map[quota.Key]quota.Tokens, len(req.Usage))
+	}
 	for _, u := range req.Usage {
-		h.last[id][u.Key] = u.Admitted
+		h.last[id][u.Key] += u.Admitted
 		admitted := u.Admitted
 		if fresh {
 			admitted = max(0, admitted-before[u.Key])

@@ -41,6 +41,16 @@ func (n *Node) Sync(ctx context.Context, req quota.SyncRequest, fresh bool) (quo
 	return t.sync(ctx, req, fresh)
 }
 
+// Report implements rpc.Leader.
+func (n *Node) Report(req quota.SyncRequest) error {
+	t, err := n.present()
+	if err != nil {
+		return err
+	}
+	t.report(req)
+	return nil
+}
+
 // Gone implements rpc.Leader.
 func (n *Node) Gone(region, agent string) {
 	t, err := n.present()

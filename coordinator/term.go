@@ -172,3 +172,12 @@ func (t *term) sync(ctx context.Context, req quota.SyncRequest, fresh bool) (res
 	t.hurry()
 	return resp, nil
 }
+
+// report takes what an agent says while it waits for an answer.
+func (t *term) report(req quota.SyncRequest) {
+	t.with(func(now quota.Micros, l *ledger.Ledger) {
+		t.memory.Report(now, l, req)
+		t.headroom.report(now, l, req, false)
+	})
+	t.hurry()
+}

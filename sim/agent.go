@@ -36,6 +36,9 @@ type agent struct {
 	urgent   bool
 	polling  bool              // a look at the changed usage is due
 	open     quota.SyncRequest // the sync that waits for its answer, Seq 0 for none
+	asked    *leader           // who was asked
+	beside   []quota.Usage     // reported beside a sync; the next answer says that it was heard
+	fresh    bool              // something was applied since the last message
 	died     string            // the incarnation that this agent saw die
 	wakes    int               // the wake-up that counts
 }
@@ -64,7 +67,8 @@ func (a *agent) start(in quota.Micros) {
 		},
 	})
 	a.known, a.peers, a.applied = bucket.State{}, 0, map[quota.Key]quota.Applied{}
-	a.confirm, a.urgent, a.polling, a.open = false, false, false, quota.SyncRequest{}
+	a.confirm, a.urgent, a.polling, a.fresh = false, false, false, false
+	a.open, a.beside = quota.SyncRequest{}, nil
 	life := a.lives
 	w.loop.After(in, func() {
 		if a.lives == life {
@@ -126,7 +130,7 @@ func (a *agent) step() {
 	a.polling = false
 	pending := lease.Pending{Usage: a.demand.Changed() > 0, Urgent: a.urgent, Applied: a.confirm}
 	if wait := a.keeper.NextSync(a.reading(), pending); wait > 0 {
-		a.wake(wait)
+		a.wake(min(wait, a.report()))
 		return
 	}
 	if (port{a}).reach() != nil {
@@ -136,21 +140,53 @@ func (a *agent) step() {
 	}
 	state := r.store.State(r.time())
 	report := lease.Report{Replaces: a.died, Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
-	report.Applied = slices.SortedFunc(maps.Values(a.applied), func(x, y quota.Applied) int {
-		return strings.Compare(string(x.Key), string(y.Key))
-	})
+	report.Applied = a.unconfirmed()
 	req := a.keeper.Request(a.reading(), state, report)
-	a.open, a.confirm, a.urgent = req, false, false
+	a.open, a.confirm, a.urgent, a.fresh = req, false, false, false
+	a.open.Usage = append(a.beside, req.Usage...) // all that is lost if nobody answers
+	a.beside = nil
 	if req.Drop {
 		w.count("sessions dropped by their region")
 		r.store.Drop(req.Session)
 	}
-	w.ask(a, req)
+	l := w.anyLeader()
+	a.asked = l
+	w.send(r.name, nodeName, func() { l.receive(a, req) })
 	life := a.lives
 	w.loop.After(quota.MicrosOf(w.plan.Timing.Answer), func() {
 		if a.lives == life {
 			a.broken(req.Seq)
 		}
+	})
+}
+
+// report says what has changed beside the sync that waits, when it is time to, and
+// returns when to look again. It stands for uplink's report.
+func (a *agent) report() quota.Micros {
+	w := a.region.w
+	wait, ok := a.keeper.NextBeside(a.reading(), lease.Pending{Usage: a.demand.Changed() > 0, Urgent: a.urgent, Applied: a.fresh})
+	switch {
+	case !ok:
+		return quota.MicrosOf(w.plan.Timing.Answer)
+	case wait > 0:
+		return wait
+	}
+	usage := a.demand.Collect(a.mono.Read(w.loop.Now()))
+	req, ok := a.keeper.Beside(a.reading(), lease.Report{Usage: usage, Applied: a.unconfirmed()})
+	if !ok {
+		a.demand.Return(usage)
+		return poll
+	}
+	a.beside = append(a.beside, usage...)
+	a.urgent, a.fresh = false, false
+	l := a.asked
+	w.send(a.region.name, nodeName, func() { l.report(req) })
+	return quota.MicrosOf(w.plan.Timing.Answer)
+}
+
+func (a *agent) unconfirmed() []quota.Applied {
+	return slices.SortedFunc(maps.Values(a.applied), func(x, y quota.Applied) int {
+		return strings.Compare(string(x.Key), string(y.Key))
 	})
 }
 
@@ -161,6 +197,8 @@ func (a *agent) broken(seq uint64) {
 	}
 	a.region.w.count("syncs without an answer")
 	a.demand.Return(a.open.Usage)
+	a.demand.Return(a.beside)
+	a.beside = nil
 	a.confirm = a.confirm || len(a.open.Applied) > 0
 	a.open = quota.SyncRequest{}
 	a.keeper.Failed(a.reading())
@@ -196,6 +234,8 @@ func (a *agent) receive(resp quota.SyncResponse) {
 		a.obey(effects)
 	case resp.Refusal != nil:
 		a.demand.Return(asked.Usage)
+		a.demand.Return(a.beside)
+		a.beside = nil
 	case asked.Seq == 0:
 		w.count("answers that were late, repeated or not asked for")
 	}
@@ -251,6 +291,6 @@ func (a *agent) obey(e lease.Effects) {
 		}
 		w.assigned(r.name, assignment, applied, a.applied[assignment.Key] == applied)
 		a.applied[assignment.Key] = applied
-		a.confirm = true
+		a.confirm, a.fresh = true, true
 	}
 }

@@ -52,7 +52,8 @@ type LeaseChange struct {
 // Cell is one second of one region.
 type Cell struct {
 	Offered, Admitted quota.Tokens
-	// Lease is the rate that the region held of the first key when the second began.
+	// Lease is the rate that the ledger counted for the region when the second
+	// began, of the first key: its lease, or its standing share.
 	Lease quota.Rate
 }
 
@@ -92,12 +93,21 @@ func (a *audit) cell(r *region) *Cell {
 	return &cells[second]
 }
 
+// sample begins the next second of every region, whether or not anybody asks.
+func (w *World) sample() {
+	for _, r := range w.regions {
+		w.audit.cell(r)
+	}
+	w.loop.After(quota.Second, w.sample)
+}
+
 // heldRate is what the ledger counts for a region of the first key.
 func (w *World) heldRate(r *region) quota.Rate {
-	if acct := w.truth.Account(w.keys[0].key); acct != nil {
+	k := w.keys[0]
+	if acct := w.truth.Account(k.key); acct != nil {
 		return acct.Reserved(r.name).Rate
 	}
-	return quota.Rate{}
+	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Rate
 }
 
 func (a *audit) offered(r *region, k int, cost quota.Tokens) {
@@ -181,6 +191,7 @@ func (a *audit) entry(b ledger.Batch, res ledger.Result) {
 		}
 		if res.Err(i) == nil {
 			a.done(op)
+			w.tell(op)
 		}
 	}
 	if all && w.truth.Len() <= 16 {
@@ -251,6 +262,7 @@ func (w *World) assigned(region string, a quota.Assignment, applied quota.Applie
 	if w.plan.KeepLeases && !again {
 		w.audit.leases = append(w.audit.leases, LeaseChange{w.loop.Now(), region, a.Key, a.Lease})
 	}
+	w.applies(region, a, again)
 	w.count("assignments applied")
 	for what, so := range map[string]bool{
 		"assignments applied again": again,

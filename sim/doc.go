@@ -9,8 +9,8 @@
 //	             leader: planner, ledger ──► replog ──► truth: ledger
 //
 // A Plan describes a run: regions, rules, load, faults. The same plan and seed
-// give the same run, event by event. Swarm draws plans from seeds; Parse reads
-// one from a scenario file. Run returns a Report of what was admitted, what went
+// give the same run, event by event. Swarm draws plans from seeds; package
+// scenario reads one from a file. Run returns a Report of what was admitted, what went
 // wrong, and which promise was broken, if any.
 //
 // What replaces the adapters is kept as small as it can be, and where it decides

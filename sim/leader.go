@@ -187,6 +187,15 @@ func (l *leader) receive(a *agent, req quota.SyncRequest) {
 	})
 }
 
+// report takes what an agent says beside a sync.
+func (l *leader) report(req quota.SyncRequest) {
+	if l.memory == nil || l.gone {
+		return
+	}
+	l.memory.Report(l.now(), l.ledger, req)
+	l.hurry()
+}
+
 // push sends new assignments and configurations to the agents they are for.
 func (l *leader) push() {
 	for _, p := range l.memory.Push(l.now(), l.ledger) {

@@ -22,7 +22,10 @@ type Plan struct {
 	Edited [][]quota.Source
 	// Keys are the identities that are asked for and audited.
 	Keys []Key
-	Load []Load
+	// Load begins at Start, when the cluster has a leader and the regions their
+	// rules, if that is a few seconds; its curves count from then.
+	Load  []Load
+	Start quota.Micros
 	// Faults happen until Heal; after it nothing does, and the load is Final. 0
 	// is never.
 	Faults fault.Plan

@@ -71,6 +71,7 @@ func (r *region) outage(d quota.Micros, frozen bool) {
 		return
 	}
 	r.w.count("store outages")
+	r.w.note("store of %s does not answer%s", r.name, only(frozen, ", and its clock stands"))
 	r.down = true
 	if frozen {
 		r.w.count("store clocks frozen")
@@ -80,6 +81,9 @@ func (r *region) outage(d quota.Micros, frozen bool) {
 }
 
 func (r *region) back() {
+	if r.down {
+		r.w.note("store of %s answers", r.name)
+	}
 	r.down = false
 	r.clock.Thaw(r.w.loop.Now())
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/coordinator/quota"
 )
@@ -38,6 +39,9 @@ type KeyReport struct {
 	DeniedWhileThere quota.Tokens `json:"denied_while_available_micro"`
 	// Overshoot is the worst over every window, 0 when the Bound was kept.
 	Overshoot quota.Tokens `json:"overshoot_micro"`
+	// Regions is what of Admitted each region admitted; Limit is what it was for.
+	Regions map[string]quota.Tokens `json:"regions_micro"`
+	Limit   quota.Limit             `json:"-"`
 }
 
 // Utilization is what was admitted of what one central bucket would have
@@ -83,6 +87,7 @@ func (w *World) report() Report {
 		k := KeyReport{
 			Key: w.keys[i].key, Offered: t.offered, Denied: t.denied, DeniedWhileThere: t.deniedWhileThere,
 			Admitted: t.meter.Admitted(), Ideal: t.ideal.Admitted(), Overshoot: max(0, -t.meter.Worst()),
+			Regions: t.admitted, Limit: w.keys[i].limit,
 		}
 		switch allowed := w.allowed(i); {
 		case k.Overshoot > allowed && allowed == 0:
@@ -177,6 +182,33 @@ func (w *World) checkLiveness(k int) {
 			w.violate("Liveness", "%s admitted %.0f of %s in the last %.0f s; its fair share is %.0f", r.name, have, w.keys[k].key, span, want)
 		}
 	}
+}
+
+// FairShares returns what each region should get of the first key's limit, in
+// tokens a second, by the plan's load at a time: weighted max-min fairness, in which
+// standing shares that nobody asks for are not given to others.
+func FairShares(p Plan, at time.Duration) map[string]float64 {
+	w, err := newWorld(p, 0)
+	if err != nil {
+		return nil
+	}
+	limit := w.keys[0].limit
+	wants, weights := make([]float64, len(p.Regions)), make([]float64, len(p.Regions))
+	for i, r := range p.Regions {
+		for _, l := range p.Load {
+			if l.Region == r.Name && l.Key == 0 {
+				wants[i] += l.Curve.At(at) * float64(max(l.Cost, 1)+max(l.MostCost, l.Cost, 1)) / 2
+			}
+		}
+		weight, _ := limit.WeightOf(r.Name, p.shares())
+		weights[i] = float64(weight)
+		wants[i] = max(wants[i], limit.StandingShare(r.Name, p.shares()).Rate.PerSecond())
+	}
+	fair := map[string]float64{}
+	for i, got := range waterFill(limit.Rate.PerSecond(), wants, weights) {
+		fair[p.Regions[i].Name] = got
+	}
+	return fair
 }
 
 // waterFill divides a rate by weighted max-min fairness: nobody gets more than it

@@ -81,3 +81,6 @@ func (s *Sweep) sort() {
 	slices.Sort(s.Unreached)
 	slices.SortFunc(s.Failed, func(a, b Report) int { return cmp.Compare(a.Seed, b.Seed) })
 }
+
+// IsFault reports whether a count says how often something was done to a run.
+func IsFault(what string) bool { return states[what] == fired }

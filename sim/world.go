@@ -89,6 +89,7 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 
 // schedule queues everything that happens to the world.
 func (w *World) schedule() {
+	w.sample()
 	for _, e := range w.plan.Events {
 		w.loop.At(e.At, func() { w.happen(e) })
 	}
@@ -109,7 +110,7 @@ func (w *World) schedule() {
 	w.every(f.Steps, unhealed, func() { anyAgent().upset() })
 	w.every(f.Edits, unhealed, w.edit)
 	for _, l := range w.plan.Load {
-		w.load(l, 0, func() bool { return !w.healed })
+		w.load(l, w.plan.Start, func() bool { return !w.healed })
 	}
 	if w.plan.Heal > 0 {
 		w.loop.At(w.plan.Heal, w.heal)
@@ -242,7 +243,9 @@ func (w *World) partition(name string) {
 	if ways != 0 {
 		w.net.Cut(name, nodeName)
 	}
+	w.note("%s", cutOff(name, ways != 1, ways != 0))
 	w.loop.After(w.between(0, 25*quota.Second), func() {
+		w.note("%s is reached again", name)
 		w.net.Heal(nodeName, name)
 		w.net.Heal(name, nodeName)
 	})
@@ -279,13 +282,16 @@ func (a *agent) upset() {
 	a.real.Step(w.loop.Now(), max(d, -d))
 }
 
-// ask sends a sync to the leader, or to one that was.
-func (w *World) ask(a *agent, req quota.SyncRequest) {
-	l := w.leaders[len(w.leaders)-1]
+// anyLeader returns the leader, or one that was. One that knows that its term is
+// over is asked only where leaders change at random, as one more fault: agents go
+// where they were sent.
+func (w *World) anyLeader() *leader {
 	if n := len(w.leaders); n > 1 && !w.healed && w.rand.IntN(4) == 0 {
-		l = w.leaders[n-2]
+		if was := w.leaders[n-2]; !was.gone || w.plan.Faults.Elections > 0 {
+			return was
+		}
 	}
-	w.send(a.region.name, nodeName, func() { l.receive(a, req) })
+	return w.leaders[len(w.leaders)-1]
 }
 
 func (w *World) send(from, to string, arrive func()) {

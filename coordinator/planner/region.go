@@ -48,7 +48,16 @@ type agent struct {
 type flight struct {
 	epoch quota.Epoch
 	agent string // "" for nobody yet
-	sent  quota.Micros
+	sent  quota.Micros // to that agent
+	first quota.Micros // to anybody
+}
+
+// send notes to whom an assignment is sent now.
+func (f *flight) send(now quota.Micros, agent string) {
+	f.agent, f.sent = agent, now
+	if f.first == 0 {
+		f.first = now
+	}
 }
 
 // adopt starts the region's memory of a session.
@@ -121,8 +130,8 @@ func (r *region) renewable(s *ledger.Session) bool {
 
 // landed notes how long an assignment took.
 func (r *region) landed(now quota.Micros, k quota.Key) {
-	if f := r.flights[k]; f != nil && f.sent > 0 {
-		r.lag += (min(now-f.sent, routeAge) - r.lag) / 4
+	if f := r.flights[k]; f != nil && f.first > 0 {
+		r.lag += (min(now-f.first, routeAge) - r.lag) / 4
 	}
 }
 

@@ -39,7 +39,7 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 			if !ok {
 				continue
 			}
-			f.agent, f.sent = r.route(now, t.reporter(k, r.name)), now
+			f.send(now, r.route(now, t.reporter(k, r.name)))
 			i := slices.IndexFunc(all[first:], func(p Push) bool { return p.Agent == f.agent })
 			if i < 0 {
 				i = len(all) - first
@@ -91,7 +91,7 @@ func (t *Term) answerable(now quota.Micros, l *ledger.Ledger, r *region, agent s
 			continue
 		}
 		if a, ok := assignment(l, r, k, f); ok {
-			f.agent, f.sent = agent, now
+			f.send(now, agent)
 			all = append(all, a)
 		}
 	}

@@ -332,3 +332,33 @@ func TestK68AssignmentsGoToAnotherAgent(t *testing.T) {
 		t.Errorf("have %d confirms, want 1", n)
 	}
 }
+
+// A report brings demand and confirmations, and no session lives on it.
+func TestReportsRenewNothing(t *testing.T) {
+	d := newDesk(t, thousand, "ap", "eu")
+	d.sync("eu")
+	until := d.term.regions["eu"].until
+	d.now += quota.Second
+	r := d.request("eu", func(r *quota.SyncRequest) {
+		r.Seq = 0
+		r.Usage = []quota.Usage{{Key: shop, Window: time.Second, Denied: 500 * quota.Token, Burst: quota.Token}}
+	})
+	d.term.Report(d.at(), d.l, r)
+	if have := d.term.regions["eu"].until; have != until {
+		t.Errorf("the session lives until %v, want %v as before", have, until)
+	}
+	if e := d.term.book.entries[shop]; e == nil || e.demand("eu") == nil {
+		t.Error("the demand is not in the book")
+	}
+	for reason, r := range map[string]quota.SyncRequest{
+		"another cluster": d.request("eu", func(r *quota.SyncRequest) { r.Cluster = "prod" }),
+		"another store":   d.request("eu", replacing("new-store", "")),
+		"nobody's region": d.request("mars"),
+	} {
+		r.Seq, r.Usage = 0, []quota.Usage{{Key: "shop|user=bob", Window: time.Second, Denied: quota.Token}}
+		d.term.Report(d.at(), d.l, r)
+		if d.term.book.entries["shop|user=bob"] != nil {
+			t.Errorf("%s: its demand counts", reason)
+		}
+	}
+}

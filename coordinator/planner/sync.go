@@ -20,10 +20,6 @@ func (t *Term) Receive(now quota.Micros, l *ledger.Ledger, req quota.SyncRequest
 	if s := lr.Session; s != nil && s.Incarnation != req.Incarnation.ID && req.Incarnation.Replaces != s.Incarnation {
 		return nil // a second store: nothing it says counts
 	}
-	if now-r.heard > routeAge {
-		r.since = now
-	}
-	r.heard, r.waiting = now, false
 	if req.Leaving {
 		r.lose(req.Agent)
 	} else {
@@ -31,6 +27,29 @@ func (t *Term) Receive(now quota.Micros, l *ledger.Ledger, req quota.SyncRequest
 	}
 	if s := lr.Session; s != nil && s.Incarnation == req.Incarnation.ID {
 		r.adopted = req.Config
+	}
+	t.told(now, l, r, req)
+	return before
+}
+
+// Report takes what an agent says while it waits for the answer to a sync: usage
+// and assignments that it has applied. It renews nothing and is not answered.
+func (t *Term) Report(now quota.Micros, l *ledger.Ledger, req quota.SyncRequest) {
+	t.observe(now, l)
+	lr, r := l.Region(req.Region), t.regions[req.Region]
+	if lr == nil || foreign(l, req) || lr.Session == nil || lr.Session.Incarnation != req.Incarnation.ID {
+		return
+	}
+	t.told(now, l, r, req)
+}
+
+// told takes the usage and the answers to assignments in a message of a region.
+func (t *Term) told(now quota.Micros, l *ledger.Ledger, r *region, req quota.SyncRequest) {
+	if now-r.heard > routeAge {
+		r.since = now
+	}
+	r.heard, r.waiting = now, false
+	if s := l.Region(req.Region).Session; s != nil && s.Incarnation == req.Incarnation.ID {
 		for _, a := range req.Applied {
 			if e := t.book.entries[a.Key]; e != nil && a.Session == s.ID {
 				e.of(r.name).applied = a
@@ -41,7 +60,6 @@ func (t *Term) Receive(now quota.Micros, l *ledger.Ledger, req quota.SyncRequest
 	for _, u := range req.Usage {
 		t.report(now, l, r, req.Agent, u)
 	}
-	return before
 }
 
 // opening returns the operations that give the region the session that the sync

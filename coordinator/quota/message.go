@@ -62,7 +62,9 @@ type Incarnation struct {
 }
 
 // SyncRequest is one numbered message of an agent to the coordinator. It renews
-// the region's session, confirms what the region applied and reports demand.
+// the region's session, confirms what the region applied and reports demand. With
+// Seq 0 it only reports, beside a request that waits for its answer: it renews
+// nothing and is not answered.
 type SyncRequest struct {
 	Seq         uint64
 	Cluster     string // cluster id, empty before the first contact

@@ -12,7 +12,7 @@ func newMetrics(reg prometheus.Registerer, open func() float64) metrics {
 	m := metrics{
 		syncs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quorate_syncs_total",
-			Help: "Sync requests of agents by outcome: answered, refused (the agent was told why it gets no session), late (no answer in time) or failed (the stream ended). Late ones mean that the log or the network between coordinators is slow.",
+			Help: "Sync requests of agents by outcome: answered, refused (the agent was told why it gets no session), late (no answer in time), failed (the stream ended) or reported (beside one that waits, which wants no answer). Late ones mean that the log or the network between coordinators is slow.",
 		}, []string{"outcome"}),
 		syncSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "quorate_sync_duration_seconds",
@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer, open func() float64) metrics {
 		Name: "quorate_agent_streams",
 		Help: "Agents connected to this node. On a follower about zero: agents stay at the leader.",
 	}, open)
-	for _, o := range []string{"answered", "refused", "late", "failed"} {
+	for _, o := range []string{"answered", "refused", "late", "failed", "reported"} {
 		m.syncs.WithLabelValues(o)
 	}
 	reg.MustRegister(m.syncs, m.syncSeconds, m.dropped, streams)

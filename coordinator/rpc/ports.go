@@ -18,6 +18,8 @@ type Leader interface {
 	// Fresh says that req is the first of its stream: the agent may not know the
 	// answer to the one before, and then repeats what it reported there.
 	Sync(ctx context.Context, req quota.SyncRequest, fresh bool) (quota.SyncResponse, error)
+	// Report takes a request that wants no answer (Seq 0). It renews nothing.
+	Report(req quota.SyncRequest) error
 	// Gone says that an agent's stream is closed.
 	Gone(region, agent string)
 }

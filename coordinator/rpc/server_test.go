@@ -30,6 +30,7 @@ type node struct {
 	mu     sync.Mutex
 	sync   func(context.Context, quota.SyncRequest, bool) (quota.SyncResponse, error)
 	gone   []string
+	told   []quota.SyncRequest // reports
 	err    error // of Read and Propose
 	ledger *ledger.Ledger
 	hint   Hint
@@ -40,6 +41,13 @@ func (n *node) Sync(ctx context.Context, req quota.SyncRequest, fresh bool) (quo
 	f := n.sync
 	n.mu.Unlock()
 	return f(ctx, req, fresh)
+}
+
+func (n *node) Report(req quota.SyncRequest) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = append(n.told, req)
+	return nil
 }
 
 func (n *node) Gone(region, agent string) {
@@ -117,6 +125,30 @@ func open(t *testing.T, conn *grpc.ClientConn) client {
 
 func request(seq uint64, agent string) *quoratev1.SyncRequest {
 	return quoratev1.FromRequest(quota.SyncRequest{Seq: seq, Region: "eu", Agent: agent, Incarnation: quota.Incarnation{ID: "i"}})
+}
+
+func leaving(m *quoratev1.SyncRequest) *quoratev1.SyncRequest {
+	m.Leaving = true
+	return m
+}
+
+// A report is taken, in its order, and not answered.
+func TestReportsWantNoAnswer(t *testing.T) {
+	n, _, conn := serve(t)
+	stream := open(t, conn)
+	exchange(t, stream, request(1, "a1"))
+	report := quota.SyncRequest{Region: "eu", Agent: "a1", Incarnation: quota.Incarnation{ID: "i"}, Usage: []quota.Usage{{Key: "k", Denied: 7}}}
+	if err := stream.Send(quoratev1.FromRequest(report)); err != nil {
+		t.Fatal(err)
+	}
+	if have := exchange(t, stream, request(2, "a1")); have.GetSeq() != 2 {
+		t.Errorf("have an answer to %d, want to 2", have.GetSeq())
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.told) != 1 || len(n.told[0].Usage) != 1 || n.told[0].Usage[0].Denied != 7 {
+		t.Errorf("the leader was told %+v", n.told)
+	}
 }
 
 func exchange(t *testing.T, stream client, m *quoratev1.SyncRequest) *quoratev1.SyncResponse {
@@ -212,7 +244,7 @@ func TestErrorsEndTheStreamWithTheirCode(t *testing.T) {
 	}{
 		{"a follower", ErrNotLeader, []*quoratev1.SyncRequest{request(1, "a")}, codes.FailedPrecondition, "does not lead"},
 		{"a leader that is not ready", ErrNotReady, []*quoratev1.SyncRequest{request(1, "a")}, codes.Unavailable, "catching up"},
-		{"a request without a number", nil, []*quoratev1.SyncRequest{request(0, "a")}, codes.InvalidArgument, "numbered from 1"},
+		{"a report that wants an answer", nil, []*quoratev1.SyncRequest{leaving(request(0, "a"))}, codes.InvalidArgument, "wants an answer"},
 		{"an amount out of range", nil, []*quoratev1.SyncRequest{{Seq: 1, Region: "eu", Agent: "a", Usage: []*quoratev1.Usage{{Key: []byte("k"), AdmittedMicrotokens: -1}}}}, codes.InvalidArgument, "admitted_microtokens"},
 		{"another agent on the same stream", nil, []*quoratev1.SyncRequest{request(1, "a"), request(2, "b")}, codes.InvalidArgument, "carries a request of agent b"},
 	} {

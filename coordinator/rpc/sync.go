@@ -85,7 +85,10 @@ func (l leaseService) converse(ctx context.Context, rpc syncServer, st *stream, 
 			if err != nil {
 				return err
 			}
-			if err := send(resp); err != nil {
+			if resp == nil {
+				continue // it was a report
+			}
+			if err := send(*resp); err != nil {
 				return err
 			}
 		case <-st.out.ready:
@@ -100,19 +103,24 @@ func (l leaseService) converse(ctx context.Context, rpc syncServer, st *stream, 
 	}
 }
 
-// answer answers one request in time, if only by a refusal.
-func (l leaseService) answer(ctx context.Context, st *stream, m *quoratev1.SyncRequest) (quota.SyncResponse, error) {
+// answer answers one request in time, if only by a refusal; nil to a report (Seq
+// 0), which is only taken.
+func (l leaseService) answer(ctx context.Context, st *stream, m *quoratev1.SyncRequest) (*quota.SyncResponse, error) {
 	req, err := quoratev1.ToRequest(m)
 	if err != nil {
-		return quota.SyncResponse{}, err
+		return nil, err
 	}
 	id := agentID{req.Region, req.Agent}
 	fresh := st.id == (agentID{})
 	if fresh {
 		l.streams.introduce(st, id)
 	} else if st.id != id {
-		return quota.SyncResponse{}, fmt.Errorf("%w: the stream of agent %s of region %s carries a request of agent %s of region %s",
+		return nil, fmt.Errorf("%w: the stream of agent %s of region %s carries a request of agent %s of region %s",
 			quoratev1.ErrMalformed, st.id.agent, st.id.region, req.Agent, req.Region)
+	}
+	if req.Seq == 0 {
+		l.metrics.syncs.WithLabelValues("reported").Inc()
+		return nil, l.ports.Leader.Report(req)
 	}
 	started := time.Now()
 	answerCtx, cancel := context.WithTimeout(ctx, l.cfg.AnswerTimeout)
@@ -133,5 +141,5 @@ func (l leaseService) answer(ctx context.Context, st *stream, m *quoratev1.SyncR
 	}
 	l.metrics.syncs.WithLabelValues(outcome).Inc()
 	l.metrics.syncSeconds.Observe(time.Since(started).Seconds())
-	return resp, err
+	return &resp, err
 }

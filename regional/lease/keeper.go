@@ -108,6 +108,27 @@ func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest 
 	return req
 }
 
+// Beside returns a message that may be sent while a sync waits for its answer: what
+// has changed since, and nothing that renews or wants an answer (Seq 0). ok is
+// false when there is no open sync, or nothing may be said beside it: the region
+// has no session yet, or none that is trusted.
+func (k *Keeper) Beside(now Clock, r Report) (req quota.SyncRequest, ok bool) {
+	if !k.besides() {
+		return quota.SyncRequest{}, false
+	}
+	k.schedule.besideAt = now.Mono
+	return quota.SyncRequest{
+		Cluster: k.cluster, Region: k.cfg.Region, Agent: k.cfg.Agent,
+		Incarnation: quota.Incarnation{ID: k.open.incarnation},
+		Session:     k.open.session, Config: k.open.config,
+		Usage: r.Usage, Applied: r.Applied,
+	}, true
+}
+
+func (k *Keeper) besides() bool {
+	return k.open != nil && k.cluster != "" && k.open.session != 0 && k.distrust == 0 && !k.leaving
+}
+
 // agree reports whether all clocks advanced alike between two readings.
 func (k *Keeper) agree(then, now reading) bool {
 	elapsed, skew := now.clock.since(then.clock)

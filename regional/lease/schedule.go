@@ -25,6 +25,7 @@ const (
 type schedule struct {
 	started   bool
 	sentAt    quota.Micros
+	besideAt  quota.Micros // the last message beside an open sync
 	renewAt   quota.Micros // when a sync is due though there is nothing to report
 	notBefore quota.Micros // backoff
 	jitter    float64      // of the next report
@@ -48,6 +49,20 @@ func (k *Keeper) NextSync(now Clock, p Pending) quota.Micros {
 		return max(0, quota.MicrosOf(k.cfg.Timing.Answer)-elapsed)
 	}
 	return k.schedule.next(now.Mono, p)
+}
+
+// NextBeside returns how long to wait before a message beside the open sync may be
+// sent (see Beside): 0 for at once; ok is false when none may, or nothing waits.
+func (k *Keeper) NextBeside(now Clock, p Pending) (wait quota.Micros, ok bool) {
+	if !k.besides() || !p.Usage && !p.Urgent && !p.Applied {
+		return 0, false
+	}
+	s := &k.schedule
+	gap := reportGap
+	if p.Urgent || p.Applied {
+		gap = urgentGap
+	}
+	return max(0, max(s.sentAt, s.besideAt)+gap-now.Mono), true
 }
 
 func (s *schedule) next(now quota.Micros, p Pending) quota.Micros {

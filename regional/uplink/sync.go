@@ -62,10 +62,15 @@ func (u *Uplink) exchange(ctx context.Context) error {
 			return err
 		}
 	}
-	u.confirm, u.last.Problem = false, ""
+	u.confirm, u.hurried, u.fresh, u.last.Problem = false, false, false, ""
+	before := u.beside
+	u.beside = nil
 	if heard, err := u.ask(ctx, l, req); err != nil {
 		if !heard {
-			u.cfg.Demand.Return(usage)
+			for _, lost := range [][]quota.Usage{before, usage, u.beside} {
+				u.cfg.Demand.Return(lost)
+			}
+			u.beside = nil
 		}
 		u.confirm = u.confirm || len(applied) > 0
 		return err
@@ -89,14 +94,7 @@ func (u *Uplink) failed(err error) {
 // the coordinator took the report although the answer is of no use, so that it
 // must not be sent again: reports are added up.
 func (u *Uplink) ask(ctx context.Context, l *link, req quota.SyncRequest) (heard bool, err error) {
-	// A send blocks while the other side does not read; then only the end of the
-	// stream frees it.
-	guard := time.AfterFunc(u.cfg.Timing.Answer, l.cancel)
-	err = l.send(req)
-	if !guard.Stop() && err == nil {
-		err = fmt.Errorf("send to %s: %w", l.endpoint, context.DeadlineExceeded)
-	}
-	if err != nil {
+	if err := u.send(l, req); err != nil {
 		u.broken(err)
 		return false, err
 	}
@@ -132,10 +130,17 @@ func (u *Uplink) ask(ctx context.Context, l *link, req quota.SyncRequest) (heard
 			u.broken(err)
 			return false, err
 		}
-		timer := time.NewTimer(left)
+		wait, err := u.report(l)
+		if err != nil {
+			u.broken(err)
+			return false, err
+		}
+		timer := time.NewTimer(min(left, wait))
 		select {
 		case <-l.wake:
 		case <-timer.C:
+		case <-u.urgent:
+			u.hurried = true
 		case <-ctx.Done():
 			timer.Stop()
 			u.disconnect()
@@ -144,6 +149,42 @@ func (u *Uplink) ask(ctx context.Context, l *link, req quota.SyncRequest) (heard
 		}
 		timer.Stop()
 	}
+}
+
+// report sends what has changed beside the sync that waits for its answer, when it
+// is time to, and returns when to look again. Over a long way a sync waits most of
+// the time, and what it was too early for would wait with it.
+func (u *Uplink) report(l *link) (wait time.Duration, err error) {
+	now := u.readNow()
+	left, ok := u.keeper.NextBeside(now.clock, lease.Pending{
+		Usage: u.cfg.Demand.Changed() > 0, Urgent: u.hurried, Applied: u.fresh,
+	})
+	if !ok || left > 0 {
+		if ok {
+			return min(left.Duration(), poll), nil
+		}
+		return poll, nil
+	}
+	usage := u.cfg.Demand.Collect(now.clock.Mono)
+	req, ok := u.keeper.Beside(now.clock, lease.Report{Usage: usage, Applied: u.unconfirmed()})
+	if !ok {
+		u.cfg.Demand.Return(usage)
+		return poll, nil
+	}
+	u.beside = append(u.beside, usage...)
+	u.hurried, u.fresh = false, false
+	return poll, u.send(l, req)
+}
+
+// send hands one message to the stream. It blocks while the other side does not
+// read; then only the end of the stream frees it.
+func (u *Uplink) send(l *link, req quota.SyncRequest) error {
+	guard := time.AfterFunc(u.cfg.Timing.Answer, l.cancel)
+	err := l.send(req)
+	if !guard.Stop() && err == nil {
+		err = fmt.Errorf("send to %s: %w", l.endpoint, context.DeadlineExceeded)
+	}
+	return err
 }
 
 // answer judges one message and does what it allows.
@@ -228,7 +269,7 @@ func (u *Uplink) apply(ctx context.Context, incarnation string, some []quota.Ass
 	}
 	for _, a := range done {
 		u.applied[a.Key] = a
-		u.confirm = true
+		u.confirm, u.fresh = true, true
 		u.Notify(a.Key)
 	}
 }

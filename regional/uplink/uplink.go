@@ -96,10 +96,13 @@ type Uplink struct {
 	next    int    // index of the endpoint to try
 	hint    string // where a follower says the leader is
 	applied map[quota.Key]quota.Applied
-	confirm bool         // something was applied or adopted that the coordinator should hear of
-	seen    bucket.State // as read for the last sync
-	toldAt  time.Time    // when a problem was last logged
-	untold  int          // how many were not, since then
+	confirm bool          // something was applied or adopted that the coordinator should hear of
+	hurried bool          // some key needs the coordinator now
+	fresh   bool          // something was applied since the last message
+	beside  []quota.Usage // reported beside a sync; the next answer says that it was heard
+	seen    bucket.State  // as read for the last sync
+	toldAt  time.Time     // when a problem was last logged
+	untold  int           // how many were not, since then
 	last    Status
 }
 
@@ -162,14 +165,12 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer u.disconnect()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	urgent := false
 	for ctx.Err() == nil {
 		now := u.readNow()
 		wait := u.keeper.NextSync(now.clock, lease.Pending{
-			Usage: u.cfg.Demand.Changed() > 0, Urgent: urgent, Applied: u.confirm,
+			Usage: u.cfg.Demand.Changed() > 0, Urgent: u.hurried, Applied: u.confirm,
 		}).Duration()
 		if wait == 0 {
-			urgent = false
 			_ = u.sync(ctx) // the schedule and the log have its error already
 			u.observe()
 			continue
@@ -179,7 +180,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-u.urgent:
-			urgent = true
+			u.hurried = true
 		case <-u.linkWake():
 			u.pushed(ctx)
 		}

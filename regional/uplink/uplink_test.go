@@ -138,6 +138,46 @@ func TestUnansweredSyncIsAbandonedAndItsUsageReportedAgain(t *testing.T) {
 	c.next(t, "renewal", func(r quota.SyncRequest) bool { a.Urgent(); return r.Session == 1 })
 }
 
+// While a sync waits for its answer, what is urgent is said beside it. What no
+// answer acknowledged is said again, so that nothing that was admitted is lost.
+func TestUsageIsReportedBesideASyncThatWaits(t *testing.T) {
+	var mute atomic.Bool
+	c := startCoordinator(t, func(r quota.SyncRequest) (*quota.SyncResponse, error) {
+		if r.Seq == 0 || mute.Load() {
+			return nil, nil
+		}
+		return session(1), nil
+	})
+	timing := quota.DefaultTiming()
+	timing.Answer = 500 * time.Millisecond
+	a := startAgent(t, timing, c.addr)
+	c.next(t, "first sync", func(r quota.SyncRequest) bool { return r.Session == 0 })
+	observe := func(n quota.Tokens) {
+		a.demand.Observe(demand.Observation{Key: "k", Cost: n * quota.Token, Admitted: true})
+		a.Urgent()
+	}
+	mute.Store(true)
+	observe(1)
+	waits := c.next(t, "sync that waits", func(r quota.SyncRequest) bool { return len(r.Usage) == 1 })
+	observe(2)
+	beside := c.next(t, "report", any1)
+	if waits.Seq == 0 || waits.Usage[0].Admitted != quota.Token {
+		t.Errorf("sync: have %+v", waits)
+	}
+	if beside.Seq != 0 || len(beside.Usage) != 1 || beside.Usage[0].Admitted != 2*quota.Token || beside.Session != 1 || beside.Incarnation.ID != "inc-1" {
+		t.Errorf("report: have %+v", beside)
+	}
+	c.push <- quota.SyncResponse{Cluster: "c1", Assignments: []quota.Assignment{assignment("k", 1, 1)}}
+	if confirmed := c.next(t, "confirmation", func(r quota.SyncRequest) bool { return len(r.Applied) == 1 }); confirmed.Seq != 0 {
+		t.Errorf("confirmation: have %+v, want it beside the sync", confirmed)
+	}
+	mute.Store(false)
+	again := c.next(t, "usage again", func(r quota.SyncRequest) bool { return r.Seq > waits.Seq && len(r.Usage) == 1 })
+	if want := 3 * quota.Token; again.Usage[0].Admitted != want || len(again.Applied) != 1 {
+		t.Errorf("have %+v, want %v admitted and the confirmation", again, want)
+	}
+}
+
 func TestUsageIsReportedWithoutWaitingForTheRenewal(t *testing.T) {
 	c := startCoordinator(t, func(quota.SyncRequest) (*quota.SyncResponse, error) { return session(1), nil })
 	a := startAgent(t, quota.DefaultTiming(), c.addr)

@@ -41,8 +41,8 @@ func FromRequest(r quota.SyncRequest) *SyncRequest {
 
 // ToRequest decodes and validates m, which may be nil.
 func ToRequest(m *SyncRequest) (quota.SyncRequest, error) {
-	if m.GetSeq() == 0 {
-		return quota.SyncRequest{}, malformed("seq", "0, requests are numbered from 1")
+	if m.GetSeq() == 0 && (m.GetDrop() || m.GetLeaving() || m.GetIncarnation().GetReplaces() != "") {
+		return quota.SyncRequest{}, malformed("seq", "0, and what it says wants an answer")
 	}
 	if m.GetRegion() == "" {
 		return quota.SyncRequest{}, malformed("region", "empty")

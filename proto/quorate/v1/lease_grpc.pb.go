@@ -32,8 +32,9 @@ const (
 // Lease is served by the leader only. A follower answers FAILED_PRECONDITION
 // with a LeaderHint in the status details.
 type LeaseClient interface {
-	// Sync carries one numbered SyncRequest at a time and its answer; the
-	// coordinator may push assignments (seq 0) between them.
+	// Sync carries one numbered SyncRequest at a time and its answer. While it
+	// waits, the agent may report usage and applied assignments (seq 0), which is
+	// not answered; the coordinator may push assignments (seq 0) at any time.
 	Sync(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SyncRequest, SyncResponse], error)
 }
 
@@ -65,8 +66,9 @@ type Lease_SyncClient = grpc.BidiStreamingClient[SyncRequest, SyncResponse]
 // Lease is served by the leader only. A follower answers FAILED_PRECONDITION
 // with a LeaderHint in the status details.
 type LeaseServer interface {
-	// Sync carries one numbered SyncRequest at a time and its answer; the
-	// coordinator may push assignments (seq 0) between them.
+	// Sync carries one numbered SyncRequest at a time and its answer. While it
+	// waits, the agent may report usage and applied assignments (seq 0), which is
+	// not answered; the coordinator may push assignments (seq 0) at any time.
 	Sync(grpc.BidiStreamingServer[SyncRequest, SyncResponse]) error
 	mustEmbedUnimplementedLeaseServer()
 }
