@@ -1,0 +1,68 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/sim"
+)
+
+// totals prints the sums of all keys, and whether every promise was kept.
+func (p *page) totals() {
+	var sum sim.KeyReport
+	for _, k := range p.result.Keys {
+		sum.Offered += k.Offered
+		sum.Admitted += k.Admitted
+		sum.Denied += k.Denied
+		sum.Ideal += k.Ideal
+		sum.DeniedWhileThere += k.DeniedWhileThere
+		sum.Overshoot = max(sum.Overshoot, k.Overshoot)
+	}
+	p.line("")
+	p.item("offered", whole(sum.Offered))
+	p.item("admitted", whole(sum.Admitted))
+	p.item("denied", fmt.Sprintf("%s (%s while the limit had tokens left)", whole(sum.Denied), whole(sum.DeniedWhileThere)))
+	if lost := sum.Offered - sum.Admitted - sum.Denied; lost > 0 {
+		p.item("no decision", whole(lost))
+	}
+	p.item("ideal", whole(sum.Ideal)+" by one central bucket")
+	p.item("utilization", fmt.Sprintf("%.1f %%", 100*sum.Utilization()))
+	p.item("log entries", fmt.Sprintf("%.1f a second", float64(p.result.Entries)/p.result.SimSeconds))
+	p.item("messages", fmt.Sprintf("%.1f a second", float64(p.result.Messages)/p.result.SimSeconds))
+	p.item("overshoot", fmt.Sprintf("%v tokens in the worst window", sum.Overshoot))
+	p.counts()
+	p.item("ledger", p.result.Hash)
+	p.line("")
+	if !p.result.Broken() {
+		p.line("every promise kept")
+		return
+	}
+	for _, v := range p.result.Violations {
+		p.line("BROKEN: %s at %v: %s", v.Promise, (v.At - p.plan.Start).Duration(), v.What)
+	}
+}
+
+// counts prints the faults that happened, and what a reader of a run asks for.
+func (p *page) counts() {
+	var faults, denials []string
+	for _, what := range slices.Sorted(maps.Keys(p.result.Counts)) {
+		n := p.result.Counts[what]
+		switch {
+		case sim.IsFault(what):
+			faults = append(faults, fmt.Sprintf("%d %s", n, what))
+		case strings.HasPrefix(what, "denied: "):
+			denials = append(denials, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	if len(denials) > 0 {
+		p.item("requests", denials...)
+	}
+	if len(faults) > 0 {
+		p.item("faults fired", faults...)
+	}
+}
+
+func whole(t quota.Tokens) string { return fmt.Sprint(t.Floor()) }
