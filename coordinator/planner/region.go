@@ -47,7 +47,7 @@ type agent struct {
 // flight is where an assignment in flight was sent.
 type flight struct {
 	epoch quota.Epoch
-	agent string // "" for nobody yet
+	agent string       // "" for nobody yet
 	sent  quota.Micros // to that agent
 	first quota.Micros // to anybody
 }

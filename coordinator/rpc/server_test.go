@@ -31,7 +31,7 @@ type node struct {
 	sync   func(context.Context, quota.SyncRequest, bool) (quota.SyncResponse, error)
 	gone   []string
 	told   []quota.SyncRequest // reports
-	err    error // of Read and Propose
+	err    error               // of Read and Propose
 	ledger *ledger.Ledger
 	hint   Hint
 }
