@@ -29,11 +29,11 @@ build: ## build the binaries into bin/
 # Packages share the cores with real redis-servers and Raft nodes, so only two
 # run at a time, whatever the machine has. What runs in virtual time runs without
 # the race detector here, which would cost minutes; `make race` has it.
-VIRTUAL := ./sim/fasttime ./sim/protocol
+VIRTUAL := ./sim ./sim/bench ./sim/fasttime ./sim/model ./sim/mutants/... ./sim/report ./sim/scenario
 
 test: redis ## vet and run every test, with the race detector (minutes)
 	$(GO) vet ./...
-	$(GO) test $(RACE) -count=1 -p 2 -timeout 9m $$($(GO) list ./... | grep -v -e /sim/fasttime -e /sim/protocol)
+	$(GO) test $(RACE) -count=1 -p 2 -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(VIRTUAL))")
 	$(GO) test -count=1 -p 2 -timeout 9m $(VIRTUAL)
 
 race: redis ## run every test COUNT=5 times under the race detector (long)

@@ -121,9 +121,10 @@ const (
 	// lags is how many times as long as an assignment takes a correction takes, up
 	// to slow seconds: rate that is on its way serves nobody, so moving it costs.
 	lags, slow = 40, 4
-	// steep makes a correction stronger towards the ends of a bucket, where it is
-	// no noise.
-	steep = 4
+	// A correction is weak in the middle of a bucket, where the level is noise and
+	// moving rate costs; at its ends, where rate is wasted or missing, it is as
+	// quick far away as it is near.
+	middle, ends = 0.6, 1.25
 )
 
 // wish is what one region should have.
@@ -131,6 +132,7 @@ type wish struct {
 	part       // rate and burst
 	low  bool  // it runs out of tokens
 	full int64 // whole tokens in its bucket
+	lump int64 // the largest single cost, 0 when nothing is known of it
 }
 
 // wish returns what the region should have when it holds a lease, or its share.
@@ -149,6 +151,7 @@ func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased 
 	need := max(1, spread*math.Sqrt(step*calm*min(asked, s.second)))
 	if largest := tokens(d.largest); largest <= float64(s.burst) && now-d.largestAt <= s.idle {
 		need = max(need, largest)
+		w.lump = int64(math.Ceil(largest))
 	}
 	need = math.Ceil(min(need, float64(s.burst)))
 	w.low = d.refused(now) || d.level < min(d.burst/2, quota.Tokens(need/3*float64(quota.Token)))
@@ -161,7 +164,8 @@ func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased 
 			room = max(1, min(need, tokens(d.burst)))
 		}
 		off := filled - min(max(tokens(d.level), 0), room)/room
-		want += off * room / calm * (1 + steep*off*off)
+		far := 4 * off * off // 0 in the middle, 1 at the ends
+		want += off * room * (middle/calm + ends*far*far)
 	}
 	want = min(max(want, 0), s.second)
 	w.part = part{int64(want * s.per * float64(quota.Token)), int64(need)}

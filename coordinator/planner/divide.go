@@ -17,8 +17,12 @@ func (t *table) divide(cfg Config) {
 			left = left.less(s.fair)
 		}
 	}
-	t.share(burst, left[burst])
-	t.share(rate, left[rate])
+	t.share(burst, left[burst], nil)
+	winner := t.lumps()
+	if winner != nil {
+		t.share(burst, left[burst], winner)
+	}
+	t.share(rate, left[rate], winner)
 
 	for i := range t.seats {
 		t.hungry = t.hungry || t.seats[i].hungry()
@@ -33,8 +37,42 @@ func (s *seat) hungry() bool {
 	return s.reachable && s.active && s.part[rate]-s.fair[rate] > s.part[rate]/100
 }
 
-// share sets the fair parts in one dimension.
-func (t *table) share(dim int, total int64) {
+// lumps returns the seat whose turn it is to have a burst for its largest cost,
+// where not all can have one; nil where they can. A bucket that is smaller than a
+// request never admits it, so parts that are fair and all too small are of no use
+// to anybody. Turns come as often as a seat's part of the demand.
+func (t *table) lumps() *seat {
+	total, tight := uint64(0), false
+	for i := range t.seats {
+		if s := &t.seats[i]; s.reachable && s.active && s.lump > 0 {
+			total += uint64(max(s.part[rate], 1))
+			tight = tight || s.lump > s.fair[burst]
+		}
+	}
+	if !tight {
+		return nil
+	}
+	turn := t.turn % total
+	for i := range t.seats {
+		if s := &t.seats[i]; s.reachable && s.active && s.lump > 0 {
+			part := uint64(max(s.part[rate], 1))
+			if turn < part {
+				return s
+			}
+			turn -= part
+		}
+	}
+	return nil
+}
+
+// turnOf is how long a turn lasts: long enough to fill a bucket, and so long that
+// the moves in between do not count.
+func turnOf(s scale) quota.Micros {
+	return quota.Micros(min(max(2*s.full, 4), 60) * float64(quota.Second))
+}
+
+// share sets the fair parts in one dimension. The winner of a turn comes first.
+func (t *table) share(dim int, total int64, winner *seat) {
 	claims, parts := make([]fairshare.Claim, 0, 8), make([]int64, 0, 8)
 	for i := range t.seats {
 		s := &t.seats[i]
@@ -42,13 +80,27 @@ func (t *table) share(dim int, total int64) {
 			continue
 		}
 		c := fairshare.Claim{Weight: s.weight, Floor: s.floor()[dim], Rank: s.rank}
-		// A rate is of no use without a burst that holds a token.
-		if s.active && (dim == burst || s.fair[burst] > 0) {
+		// A rate is of no use without a burst that holds what is asked for.
+		waits := winner != nil && s != winner && s.lump > s.fair[burst]
+		if s.active && (dim == burst || s.fair[burst] > 0 && !waits) {
 			c.Want = s.part[dim]
+		}
+		if s == winner && dim == burst {
+			c.Floor = max(c.Floor, min(s.lump, total-t.floors(dim, s)))
 		}
 		claims = append(claims, c)
 	}
 	t.place(fairshare.Divide(parts, total, claims), func(s *seat, n int64) { s.fair[dim], s.goal[dim] = n, n })
+}
+
+// floors is what the other seats within reach own for good.
+func (t *table) floors(dim int, but *seat) (sum int64) {
+	for i := range t.seats {
+		if s := &t.seats[i]; s.reachable && s != but {
+			sum += s.floor()[dim]
+		}
+	}
+	return sum
 }
 
 // surplus raises the goals in one dimension. While somebody's rate is short,

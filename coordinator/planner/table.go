@@ -16,7 +16,8 @@ type table struct {
 	level    quota.Tokens
 	scale    scale
 	seats    []seat
-	hungry   bool // somebody's part of the rate is less than it wants
+	hungry   bool   // somebody's part of the rate is less than it wants
+	turn     uint64 // whose turn it is where only one can have a burst, see lumps
 }
 
 // seat is one region's place at the table.

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"strconv"
+
 	"github.com/quorate/quorate/coordinator/fairshare"
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
@@ -94,6 +96,7 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 	limit, cur := a.Limit(), l.Current()
 	tb := &table{key: e.key, limit: limit, scale: scaleOf(limit, t.cfg), seats: make([]seat, 0, len(l.Regions()))}
 	e.scale = tb.scale
+	tb.turn = fairshare.Rank(string(e.key), strconv.FormatInt(int64(now/turnOf(tb.scale)), 10))
 	tb.opened, tb.orphaned, tb.level = opened, a.Orphaned(), a.Level(l.Clock())
 	for _, lr := range l.Regions() {
 		r := t.regions[lr.Name]

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,9 @@ type Result struct {
 	LogEntriesPerS float64 `json:"log_entries_per_s"`
 	MessagesPerS   float64 `json:"messages_per_s"`
 }
+
+// ErrBroken means that quorate broke a promise in a run.
+var ErrBroken = errors.New("a promise was broken")
 
 // Systems are the names of what is measured, quorate first.
 var Systems = []string{"quorate", "ideal", "static", "independent", "gossip"}
@@ -80,7 +84,7 @@ func RunQuorate(w Workload, seed uint64) (Result, error) {
 		return Result{}, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	if report.Broken() {
-		return Result{}, fmt.Errorf("workload %s: %s is broken: %s", w.Name, report.Violations[0].Promise, report.Violations[0].What)
+		return Result{}, fmt.Errorf("workload %s: %w: %s: %s", w.Name, ErrBroken, report.Violations[0].Promise, report.Violations[0].What)
 	}
 	out := Result{
 		Workload: w.Name, System: "quorate", Utilization: 1,

@@ -120,6 +120,13 @@ func Workloads() (all []Workload) {
 		add(Workload{Name: p.Name, About: "ten times the demand in one region for 15 s", Goal: 0.95, Plan: p, Step: 20 * time.Second, Steps: []string{"ap"}})
 	}
 	{
+		p := thousand.plan("flash everywhere", three...)
+		for _, r := range three {
+			load(&p, r, workload.Flash(100, 3000, 20*time.Second, 5*time.Second))
+		}
+		add(Workload{Name: p.Name, About: "all regions at once from a third of the limit to nine times the limit, for 5 s", Plan: p})
+	}
+	{
 		p := thousand.plan("hopping every 2 s", three...)
 		for i, r := range three {
 			at := time.Duration(2*i) * time.Second

@@ -2,7 +2,7 @@
 // and an exploration of every state it can reach. It is not the production code
 // but a second, independent statement of the same rules, small enough that two
 // regions, one key and a few tokens can be tried in every order of events: what
-// the random worlds of sim/protocol sample, this enumerates.
+// the random worlds of package sim sample, this enumerates.
 //
 //	           assign                   apply
 //	ledger ─────────────▶ in flight ───────────▶ store ──▶ admit ──▶ the Bound's bucket
@@ -52,7 +52,7 @@
 // Not modelled: loans, edits of rules and of the share table, allowances,
 // several keys or agents, a store that rolls back, two stores under one name,
 // agents that drop a session they distrust, on_disconnect other than standing.
-// They are for sim/protocol.
+// They are for package sim.
 //
 // # Results
 //
