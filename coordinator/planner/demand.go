@@ -121,10 +121,9 @@ const (
 	// lags is how many times as long as an assignment takes a correction takes, up
 	// to slow seconds: rate that is on its way serves nobody, so moving it costs.
 	lags, slow = 40, 4
-	// A correction is weak in the middle of a bucket, where the level is noise and
-	// moving rate costs; at its ends, where rate is wasted or missing, it is as
-	// quick far away as it is near.
-	middle, ends = 0.6, 1.25
+	// A correction is weak where the level is noise, as moving rate costs. When the
+	// bucket is full rate is wasted: there it is as quick far away as it is near.
+	gentle, wasted = 0.8, 1.25
 )
 
 // wish is what one region should have.
@@ -164,8 +163,8 @@ func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased 
 			room = max(1, min(need, tokens(d.burst)))
 		}
 		off := filled - min(max(tokens(d.level), 0), room)/room
-		far := 4 * off * off // 0 in the middle, 1 at the ends
-		want += off * room * (middle/calm + ends*far*far)
+		over := 4 * min(off, 0) * min(off, 0) // from 0 in the middle to 1 when full
+		want += off * room * (gentle/calm + wasted*over*over)
 	}
 	want = min(max(want, 0), s.second)
 	w.part = part{int64(want * s.per * float64(quota.Token)), int64(need)}

@@ -137,7 +137,7 @@ func TestWish(t *testing.T) {
 		least, top int64      // burst
 	}{
 		{"half full, it wants its arrivals and a little", 50, 0, 1, 14, 28, [2]float64{50, 51}, 28, 30},
-		{"empty, more, to fill up", 50, 0, 1, 0, 28, [2]float64{70, 90}, 28, 30},
+		{"empty, more, to fill up", 50, 0, 1, 0, 28, [2]float64{60, 80}, 28, 30},
 		{"full, less, so that nothing is lost", 50, 0, 1, 28, 28, [2]float64{15, 35}, 28, 30},
 		{"a large bucket that is full counts as a small one", 50, 0, 1, 200, 200, [2]float64{15, 35}, 28, 30},
 		{"denied means it wants more than it shows", 50, 50, 1, 28, 56, [2]float64{103, 125}, 35, 45},
