@@ -20,5 +20,5 @@
 // FASTTIME_LOG=1 prints what nodes and agents log, in virtual time.
 //
 // The schedules of goroutines are not replayable: a failure here is real, but
-// its seed is lost. Package protocol and the seeded simulator complement it.
+// its seed is lost. Package sim, whose runs can be replayed, complements it.
 package fasttime
