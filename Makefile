@@ -29,7 +29,7 @@ build: ## build the binaries into bin/
 # Packages share the cores with real redis-servers and Raft nodes, so only two
 # run at a time, whatever the machine has. What runs in virtual time runs without
 # the race detector here, which would cost minutes; `make race` has it.
-VIRTUAL := ./sim ./sim/bench ./sim/fasttime ./sim/model ./sim/mutants/... ./sim/report ./sim/scenario
+VIRTUAL := ./sim ./sim/bench ./sim/fasttime ./sim/model ./sim/report ./sim/scenario
 
 test: redis ## vet and run every test, with the race detector (minutes)
 	$(GO) vet ./...

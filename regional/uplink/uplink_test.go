@@ -141,39 +141,34 @@ func TestUnansweredSyncIsAbandonedAndItsUsageReportedAgain(t *testing.T) {
 // While a sync waits for its answer, what is urgent is said beside it. What no
 // answer acknowledged is said again, so that nothing that was admitted is lost.
 func TestUsageIsReportedBesideASyncThatWaits(t *testing.T) {
-	var mute atomic.Bool
+	var answering atomic.Bool
 	c := startCoordinator(t, func(r quota.SyncRequest) (*quota.SyncResponse, error) {
-		if r.Seq == 0 || mute.Load() {
+		if r.Seq == 0 || len(r.Usage) > 0 && !answering.Load() {
 			return nil, nil
 		}
 		return session(1), nil
 	})
-	timing := quota.DefaultTiming()
-	timing.Answer = 500 * time.Millisecond
-	a := startAgent(t, timing, c.addr)
-	c.next(t, "first sync", func(r quota.SyncRequest) bool { return r.Session == 0 })
-	observe := func(n quota.Tokens) {
+	a := startAgent(t, quota.DefaultTiming(), c.addr)
+	c.next(t, "sync in the session", func(r quota.SyncRequest) bool { a.Urgent(); return r.Session == 1 })
+	observe := func(n quota.Tokens) quota.SyncRequest {
 		a.demand.Observe(demand.Observation{Key: "k", Cost: n * quota.Token, Admitted: true})
 		a.Urgent()
+		return c.next(t, "usage", func(r quota.SyncRequest) bool { return len(r.Usage) == 1 })
 	}
-	mute.Store(true)
-	observe(1)
-	waits := c.next(t, "sync that waits", func(r quota.SyncRequest) bool { return len(r.Usage) == 1 })
-	observe(2)
-	beside := c.next(t, "report", any1)
-	if waits.Seq == 0 || waits.Usage[0].Admitted != quota.Token {
-		t.Errorf("sync: have %+v", waits)
+	waits := observe(1)
+	for waits.Seq == 0 { // beside a sync that was open by chance, and is answered
+		waits = observe(1)
 	}
-	if beside.Seq != 0 || len(beside.Usage) != 1 || beside.Usage[0].Admitted != 2*quota.Token || beside.Session != 1 || beside.Incarnation.ID != "inc-1" {
+	if beside := observe(2); beside.Seq != 0 || beside.Usage[0].Admitted != 2*quota.Token || beside.Session != 1 || beside.Incarnation.ID != "inc-1" {
 		t.Errorf("report: have %+v", beside)
 	}
 	c.push <- quota.SyncResponse{Cluster: "c1", Assignments: []quota.Assignment{assignment("k", 1, 1)}}
 	if confirmed := c.next(t, "confirmation", func(r quota.SyncRequest) bool { return len(r.Applied) == 1 }); confirmed.Seq != 0 {
 		t.Errorf("confirmation: have %+v, want it beside the sync", confirmed)
 	}
-	mute.Store(false)
+	answering.Store(true)
 	again := c.next(t, "usage again", func(r quota.SyncRequest) bool { return r.Seq > waits.Seq && len(r.Usage) == 1 })
-	if want := 3 * quota.Token; again.Usage[0].Admitted != want || len(again.Applied) != 1 {
+	if want := waits.Usage[0].Admitted + 2*quota.Token; again.Usage[0].Admitted < want || len(again.Applied) != 1 {
 		t.Errorf("have %+v, want %v admitted and the confirmation", again, want)
 	}
 }
