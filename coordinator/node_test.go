@@ -72,12 +72,15 @@ func TestK73SessionEndsInTime(t *testing.T) {
 	eu.must()
 	eu.must()
 	last, l := time.Now(), c.leader()
+	term := l.node.raft.Status().Term
 	eventually(t, "the session ends", func() (is bool) {
 		l.node.fsm.View(func(l *ledger.Ledger) { is = l.Region("eu").Session == nil })
 		return is
 	})
-	if life := time.Since(last); life < c.timing.TTL || life > c.timing.TTL+c.timing.Guard+c.timing.Tick+time.Second {
-		t.Errorf("the session lived %s, want about %s", life, c.timing.TTL+c.timing.Guard)
+	// A machine under load elects leaders, and each gives the session its time again.
+	terms := 1 + time.Duration(l.node.raft.Status().Term-term)
+	if life := time.Since(last); life < c.timing.TTL || life > terms*(c.timing.TTL+c.timing.Guard+c.timing.Tick)+3*time.Second {
+		t.Errorf("the session lived %s over %d terms, want about %s in each", life, terms, c.timing.TTL+c.timing.Guard)
 	}
 }
 
