@@ -104,7 +104,11 @@ func (w *World) schedule() {
 	w.every(f.Partitions, unhealed, func() { w.partition(anyRegion().name) })
 	w.every(f.Resets, unhealed, func() { anyRegion().reset(f.Edits > 0 || w.rand.IntN(2) == 0) })
 	w.every(f.Outages, unhealed, func() {
-		anyRegion().outage(w.between(0, 15*quota.Second), w.rand.Float64() < f.Frozen)
+		if w.rand.Float64() < f.Frozen { // for about as long as a session may outlive it
+			anyRegion().outage(w.between(8*quota.Second, 20*quota.Second), true)
+			return
+		}
+		anyRegion().outage(w.between(0, 15*quota.Second), false)
 	})
 	w.every(f.Kills, unhealed, func() { anyAgent().kill() })
 	w.every(f.Steps, unhealed, func() { anyAgent().upset() })
