@@ -73,8 +73,11 @@ func TestRegionCutOff(t *testing.T) {
 	s.between("hold", spans["hold"], "eu", 0.85*held.Rate.PerSecond(), 1.15*held.Rate.PerSecond())
 	s.between("deny", spans["deny"], "eu", 0, 0)
 	s.between("allow", spans["allow"], "eu", 0.8*1.5*rate, math.Inf(1))
-	if denied, failed := spans["allow"].lost("eu"); denied != 0 || measured && failed != 0 {
-		t.Errorf("allow: denied %v, failed %v, want all admitted", denied, failed)
+	// On a busy machine a Redis may be too slow for a moment; then the rule's other
+	// policy decides.
+	slow := s.metric(eu.Agent(0), "quorate_decisions_total", `decision="over"`, `reason="store_degraded"`)
+	if denied, failed := spans["allow"].lost("eu"); denied > quota.Whole(uint64(slow)) || measured && failed != 0 {
+		t.Errorf("allow: denied %v, failed %v, want all admitted but %v for which Redis was too slow", denied, failed, slow)
 	}
 	s.loud(eu.Agent(0), "allow", "on_disconnect_allow")
 	s.loud(eu.Agent(0), "hold", "on_disconnect_hold")
