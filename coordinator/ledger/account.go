@@ -85,6 +85,8 @@ func (h *Holding) reserve(share quota.Capacity) quota.Capacity {
 	}
 	if h.Flight != nil {
 		c = c.Max(h.Flight.Lease)
+		// A share that grows meanwhile may be full when the credit arrives.
+		c.Burst = max(c.Burst, share.Burst+h.Flight.Credit)
 	}
 	return c
 }

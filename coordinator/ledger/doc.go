@@ -19,7 +19,8 @@
 //
 //	I1 Capacity. For every account: pool + sum over regions of reserved = limit,
 //	   in rate and in burst, where reserved is the larger of the lease, the
-//	   assignment in flight and the standing shares the region may be using.
+//	   assignment in flight and the standing shares the region may be using,
+//	   and holds a credit in flight beside such a share, which may be full.
 //	   No assignment and no configuration offer makes a pool negative; only
 //	   lowering a limit does, and then nothing grows until it is not.
 //	I2 Credit. Tokens travel only with the capacity that bounds them: the credit

@@ -67,6 +67,7 @@ func (s *seat) reserved() quota.Capacity {
 	}
 	if s.held && s.holding.Flight != nil {
 		c = c.Max(s.holding.Flight.Lease)
+		c.Burst = max(c.Burst, s.share.Burst+s.holding.Flight.Credit)
 	}
 	return c
 }
