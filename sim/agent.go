@@ -149,7 +149,7 @@ func (a *agent) step() {
 		w.count("sessions dropped by their region")
 		r.store.Drop(req.Session)
 	}
-	l := w.anyLeader()
+	l := w.anyLeader(r)
 	a.asked = l
 	w.send(r.name, nodeName, func() { l.receive(a, req) })
 	life := a.lives
@@ -214,6 +214,14 @@ func (a *agent) wake(in quota.Micros) {
 			a.step()
 		}
 	})
+}
+
+// hear takes an answer or a push to one life of the agent: it comes on a stream,
+// which ends with the process.
+func (a *agent) hear(name string, resp quota.SyncResponse) {
+	if a.name == name {
+		a.receive(resp)
+	}
 }
 
 // receive does what an answer or a push allows.
@@ -284,10 +292,14 @@ func (a *agent) obey(e lease.Effects) {
 		a.confirm = true
 	}
 	for _, assignment := range e.Apply {
+		before, _ := r.store.Read(assignment.Key)
 		applied, err := r.store.Apply(now, incarnation, assignment, a.standing(incarnation, assignment.Key, now))
 		if err != nil {
 			w.count("assignments that the store refused")
 			continue
+		}
+		if before.Session != assignment.Session || before.Epoch < assignment.Epoch {
+			w.obeyed(r, assignment)
 		}
 		w.assigned(r.name, assignment, applied, a.applied[assignment.Key] == applied)
 		a.applied[assignment.Key] = applied

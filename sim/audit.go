@@ -211,6 +211,7 @@ func (a *audit) done(op ledger.Op) {
 		}
 	case ledger.EndSession:
 		a.w.count("sessions ended")
+		a.w.rely(a.w.region(op.Region))
 	case ledger.MarkSilent:
 		if op.Silent {
 			a.w.count("sessions marked silent")

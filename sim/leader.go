@@ -20,6 +20,7 @@ type leader struct {
 	wakes  int  // the wake-up that counts
 	busy   bool // a round is being committed
 	gone   bool // it knows that its term is over
+	apart  bool // it cannot learn that for now
 }
 
 const (
@@ -31,6 +32,9 @@ const (
 // elect starts a new term. Votes take a while, then the barrier.
 func (w *World) elect() {
 	w.count("elections")
+	if n := len(w.leaders); n > 0 && w.faults.Loyal > 0 && w.rand.Float64() < w.faults.Loyal {
+		w.leaders[n-1].keep(w.regions[w.rand.IntN(len(w.regions))])
+	}
 	l := &leader{w: w, term: w.log.Elect(), clock: w.newClock()}
 	w.leaders = append(w.leaders, l)
 	if n := len(w.leaders); n > 4 {
@@ -53,6 +57,19 @@ func (w *World) elect() {
 		l.memory = planner.NewTerm(0, l.ledger, cfg)
 		w.note("leader of term %d begins", l.term)
 		l.round()
+	})
+}
+
+// keep makes a region go on asking a leader that is deposed now and does not notice.
+func (l *leader) keep(r *region) {
+	w := l.w
+	w.count("regions loyal to a deposed leader")
+	r.loyal, l.apart = l, true
+	w.loop.After(w.between(0, 25*quota.Second), func() {
+		l.apart = false
+		if r.loyal == l {
+			r.loyal = nil
+		}
 	})
 }
 
@@ -98,7 +115,7 @@ func (l *leader) round() {
 	}
 	l.wakes++
 	wake := l.wakes
-	if !w.log.Leads(l.term) && w.rand.IntN(3) == 0 {
+	if !w.log.Leads(l.term) && !l.apart && w.rand.IntN(3) == 0 {
 		l.gone = true // it has noticed at last
 		return
 	}
@@ -173,7 +190,7 @@ func (l *leader) receive(a *agent, req quota.SyncRequest) {
 			if resp.Refusal != nil {
 				w.count("syncs refused: " + refusalName(resp.Refusal.Code))
 			}
-			w.send(nodeName, a.region.name, func() { a.receive(resp) })
+			w.send(nodeName, a.region.name, func() { a.hear(req.Agent, resp) })
 			l.hurry()
 		})
 	}
@@ -201,7 +218,7 @@ func (l *leader) push() {
 	for _, p := range l.memory.Push(l.now(), l.ledger) {
 		for _, a := range l.w.region(p.Region).agents {
 			if a.name == p.Agent {
-				l.w.send(nodeName, p.Region, func() { a.receive(p.SyncResponse) })
+				l.w.send(nodeName, p.Region, func() { a.hear(p.Agent, p.SyncResponse) })
 			}
 		}
 	}

@@ -20,7 +20,8 @@ type region struct {
 	backup *bucket.Store // an older state, for a fail-over that rolls back
 	agents []*agent
 	lives  int
-	down   bool // nobody reaches the store
+	down   bool    // nobody reaches the store
+	loyal  *leader // a deposed leader that the region still asks, nil for none
 }
 
 func (w *World) newRegion(p Region) *region {

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/quorate/quorate/coordinator/fsm"
 	"github.com/quorate/quorate/coordinator/ledger"
@@ -116,6 +118,7 @@ func (w *World) schedule() {
 	for _, l := range w.plan.Load {
 		w.load(l, w.plan.Start, func() bool { return !w.healed })
 	}
+	w.look()
 	if w.plan.Heal > 0 {
 		w.loop.At(w.plan.Heal, w.heal)
 	}
@@ -151,6 +154,17 @@ func (w *World) restore() {
 		ops = append(ops, ledger.AddRegion{Region: r.Name, Weight: r.Weight})
 	}
 	l.propose(ops, func([]error) { l.hurry() })
+	// An edit from before may be committed after this.
+	w.loop.After(quota.Second, func() {
+		if cur := w.truth.Current(); !slices.Equal(cur.Shares, sorted(w.plan.shares())) || !slices.Equal(cur.Sources, w.plan.Rules) {
+			w.restore()
+		}
+	})
+}
+
+func sorted(s quota.Shares) quota.Shares {
+	slices.SortFunc(s, func(a, b quota.Share) int { return cmp.Compare(a.Region, b.Region) })
+	return s
 }
 
 // load begins to send requests: at times that depend on the seed and on nothing
@@ -289,7 +303,10 @@ func (a *agent) upset() {
 // anyLeader returns the leader, or one that was. One that knows that its term is
 // over is asked only where leaders change at random, as one more fault: agents go
 // where they were sent.
-func (w *World) anyLeader() *leader {
+func (w *World) anyLeader(r *region) *leader {
+	if r.loyal != nil && !w.healed {
+		return r.loyal
+	}
 	if n := len(w.leaders); n > 1 && !w.healed && w.rand.IntN(4) == 0 {
 		if was := w.leaders[n-2]; !was.gone || w.plan.Faults.Elections > 0 {
 			return was

@@ -21,8 +21,11 @@ type Plan struct {
 	Log     replog.Faults `json:"log"`
 	// DriftPPM is by how much the clock of a machine is fast or slow at most.
 	DriftPPM int64 `json:"drift_ppm"`
-	// Elections depose the leader.
+	// Elections depose the leader. Loyal is the probability that one region goes on
+	// asking the deposed one for a while, which does not notice: both are on the
+	// same side of a partition, or its machine was paused.
 	Elections quota.Micros `json:"elections"`
+	Loyal     float64      `json:"loyal"`
 	// Partitions cut a region off, both ways or one way.
 	Partitions quota.Micros `json:"partitions"`
 	// Resets restart a region's store, empty or with an older state.
@@ -57,7 +60,7 @@ func Draw(r *rand.Rand) Plan {
 	return Plan{
 		Network: netsim.Faults{
 			Delay: pick(0, 1, 20, 75) * ms, Jitter: pick(0, 2, 80, 400, 1500, 2500) * ms,
-			Loss: sometimes(0.3), Duplicate: sometimes(0.3),
+			Loss: sometimes(0.3), Duplicate: sometimes(0.3), Late: sometimes(0.1), Held: sometimes(1),
 		},
 		Log: replog.Faults{
 			Commit: pick(0, 1, 5) * ms, CommitJitter: pick(0, 1, 40, 300) * ms,
@@ -65,6 +68,7 @@ func Draw(r *rand.Rand) Plan {
 		},
 		DriftPPM:    int64(pick(0, maxDriftPPM)),
 		Elections:   pick(0, 0, 3, 8, 30) * quota.Second,
+		Loyal:       sometimes(1),
 		Partitions:  pick(0, 0, 5, 15) * quota.Second,
 		Resets:      pick(0, 0, 10, 20) * quota.Second,
 		Outages:     pick(0, 0, 0, 10) * quota.Second,

@@ -4,6 +4,13 @@ package mutants
 // planner counts demand.
 var capacityMutants = []Mutant{
 	{
+		Name:   "credit-beside-a-growing-share",
+		Breaks: "A standing share grows while a credit is in flight to its region, which spends both.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/account.go",
+			Old:  "		c.Burst = max(c.Burst, share.Burst+h.Flight.Credit)\n",
+		}},
+	}, {
 		Name:   "grow-before-shrink",
 		Breaks: "What a shrink will free is given away when it is assigned, while the region still uses it.",
 		Edits: []Edit{{

@@ -12,7 +12,7 @@ const everything = "QUORATE_MUTANTS"
 // quick are mutants that a few runs find, each with the checkers that may be the
 // first to see it.
 var quick = map[string][]string{
-	"missing-is-full":             {"Bound"},
+	"missing-is-full":             {"Bound", "Tokens"},
 	"no-local-expiry":             {"Lease"},
 	"clock-jumps-with-the-leader": {"I6"},
 }

@@ -31,7 +31,7 @@
 // What there is:
 //
 //	regions: [eu, us]              # or {name: eu, weight: 2, agents: 3}; default 1 and 1
-//	network: {delay: 75ms, jitter: 0ms, loss: 0, duplicate: 0}   # one way; default 0
+//	network: {delay: 75ms, jitter: 0ms, loss: 0, duplicate: 0, late: 0, held: 0}   # one way; default 0
 //	log: {commit: 40ms, jitter: 0ms, lost: 0, unknown: 0}        # default 0
 //	clocks: {drift_ppm: 4900}      # clocks are fast or slow by so much at most; default 0
 //	settle: 5s                     # how long the cluster runs before the load; default 5s
@@ -64,7 +64,7 @@
 //	  - {at: 50s, do: kill, region: eu}    # an agent dies and starts again
 //	  - {at: 55s, do: elect}               # the leader is deposed
 //	  - {at: 58s, do: edit}                # of edits, or another weight for a region
-//	faults: {elections: 30s, partitions: 15s, resets: 20s, outages: 10s, frozen: 0.5,
+//	faults: {elections: 30s, loyal: 0.5, partitions: 15s, resets: 20s, outages: 10s, frozen: 0.5,
 //	         lost_replies: 0.1, kills: 10s, steps: 15s, edits: 5s, nonsense: 0.5}
 //	edits:                         # what an edit changes of limit, never rate or burst;
 //	  - {standing_share: 0.5}      # with rules, whole documents

@@ -87,11 +87,12 @@ func (w *writer) edits(edited [][]quota.Source) {
 func (w *writer) faults(p sim.Plan) {
 	f := p.Faults
 	d, n := mean, number
-	w.block("network", d("delay", f.Network.Delay), d("jitter", f.Network.Jitter), n("loss", f.Network.Loss), n("duplicate", f.Network.Duplicate))
+	w.block("network", d("delay", f.Network.Delay), d("jitter", f.Network.Jitter), n("loss", f.Network.Loss), n("duplicate", f.Network.Duplicate),
+		n("late", f.Network.Late), n("held", f.Network.Held))
 	w.block("log", d("commit", f.Log.Commit), d("jitter", f.Log.CommitJitter), n("lost", f.Log.Lost), n("unknown", f.Log.Unknown))
 	w.block("clocks", n("drift_ppm", float64(f.DriftPPM)))
 	w.block("faults",
-		d("elections", f.Elections), d("partitions", f.Partitions), d("resets", f.Resets), d("outages", f.Outages), n("frozen", f.Frozen),
+		d("elections", f.Elections), n("loyal", f.Loyal), d("partitions", f.Partitions), d("resets", f.Resets), d("outages", f.Outages), n("frozen", f.Frozen),
 		n("lost_replies", f.LostReplies), d("kills", f.Kills), d("steps", f.Steps), d("edits", f.Edits), n("nonsense", f.Nonsense))
 }
 

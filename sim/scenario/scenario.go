@@ -103,6 +103,7 @@ func (r *reader) scenario(f field, s *Scenario) {
 			r.mapping(f, keys{
 				"delay": r.micros(&n.Delay), "jitter": r.micros(&n.Jitter),
 				"loss": r.part(&n.Loss), "duplicate": r.part(&n.Duplicate),
+				"late": r.part(&n.Late), "held": r.part(&n.Held),
 			})
 		},
 		"log": func(f field) {

@@ -209,7 +209,7 @@ func TestProblems(t *testing.T) {
 		{"no load", without("load"), "`load` is missing"},
 		{"no time", without("duration") + "duration: 0s\n", "f.yaml:4:11: `duration` must be longer"},
 		{"an unknown key", base + "duraton: 1s\n", "f.yaml:5:1: unknown key `duraton`; did you mean `duration`?"},
-		{"an unknown key below", base + "network: {speed: 3}\n", "unknown key `speed`; known here: delay, duplicate, jitter, loss"},
+		{"an unknown key below", base + "network: {speed: 3}\n", "unknown key `speed`; known here: delay, duplicate, held, jitter, late, loss"},
 		{"a key twice", base + "seed: 1\nseed: 2\n", "f.yaml:6:1: the key `seed` appears twice; it is already on line 5"},
 		{"a time without a unit", base + "network: {delay: 75}\n", "`network.delay` must be a duration with its unit"},
 		{"a probability above 1", base + "network: {loss: 2}\n", "`network.loss` must be a fraction from 0 to 1"},

@@ -56,7 +56,7 @@ func (r *reader) region(f field, p *sim.Plan) string { return r.word(f, names(p)
 func (r *reader) faults(f field, p *sim.Plan) {
 	all := &p.Faults
 	there := r.mapping(f, keys{
-		"elections": r.micros(&all.Elections), "partitions": r.micros(&all.Partitions), "resets": r.micros(&all.Resets),
+		"elections": r.micros(&all.Elections), "loyal": r.part(&all.Loyal), "partitions": r.micros(&all.Partitions), "resets": r.micros(&all.Resets),
 		"outages": r.micros(&all.Outages), "frozen": r.part(&all.Frozen), "lost_replies": r.part(&all.LostReplies),
 		"kills": r.micros(&all.Kills), "steps": r.micros(&all.Steps), "edits": r.micros(&all.Edits), "nonsense": r.part(&all.Nonsense),
 	})

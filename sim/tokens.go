@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/regional/bucket"
+	"github.com/quorate/quorate/regional/lease"
+)
+
+// lookEvery is how often the tokens of all keys are added up.
+const lookEvery = quota.Second / 5
+
+// look adds up, now and then, what could be spent of each key at once: the levels
+// of its regions and of its pool, and the credit in flight. That is never more than
+// one central bucket would have, given what was admitted: otherwise the Bound
+// breaks as soon as somebody asks, and only the load of the run decides whether
+// somebody does.
+func (w *World) look() {
+	for i, k := range w.keys {
+		sum, ok := w.spendable(k)
+		if headroom := w.audit.keys[i].meter.Headroom(w.loop.Now()); ok && sum > max(0, headroom) {
+			w.violate("Tokens", "%v tokens of %s could be spent at once, and a central bucket would have %v", sum, k.key, headroom)
+		}
+	}
+	for _, r := range w.regions {
+		w.rely(r)
+	}
+	w.loop.After(lookEvery, w.look)
+}
+
+// rely checks that a region relies on no session but its live one.
+func (w *World) rely(r *region) {
+	if w.counts["store clocks frozen"] > 0 {
+		return
+	}
+	st := r.store.State(r.time())
+	if s := w.truth.Region(r.name).Session; st.Session != 0 && st.Now < st.Deadline && (s == nil || s.ID != st.Session) {
+		w.violate("Lease", "%s relies on session %d, which has ended", r.name, st.Session)
+	}
+}
+
+// spendable is what could be spent of a key at once; ok is false where nobody can
+// say, because a clock stood still or admissions are not charged yet.
+func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
+	acct := w.truth.Account(k.key)
+	if acct == nil {
+		acct = w.truth.Opening(k.key)
+	}
+	if acct == nil || w.counts["store clocks frozen"] > 0 {
+		return 0, false
+	}
+	sum = acct.Level(w.truth.Clock())
+	for _, r := range w.regions {
+		adoption, settled := r.adoption()
+		if !settled {
+			return 0, false
+		}
+		if adoption != nil {
+			now := r.time()
+			_, v := r.store.Take(now, []bucket.Ask{{Key: k.key, Standing: adoption.StandingOf(k.key, now)}})
+			sum += max(0, v[0].Level)
+		}
+		if h, _ := acct.Holding(r.name); h.Flight != nil && w.mayApply(r, k.key, h.Epoch) {
+			sum += h.Flight.Credit
+		}
+	}
+	return sum, true
+}
+
+// mayApply reports whether a region has yet to apply an assignment in flight, and
+// whether it still could.
+func (w *World) mayApply(r *region, k quota.Key, epoch quota.Epoch) bool {
+	s, st := w.truth.Region(r.name).Session, r.store.State(r.time())
+	if s == nil || s.Incarnation != st.Incarnation || s.ID < st.Session || s.ID < st.MinSession {
+		return false
+	}
+	rec, _ := r.store.Read(k)
+	return rec.Session != s.ID || rec.Epoch < epoch
+}
+
+// adoption returns what some agent of the region decides by, nil when that is not
+// what the store has; settled is false while an agent owes tokens to the store.
+func (r *region) adoption() (adoption *lease.Adoption, settled bool) {
+	for _, a := range r.agents {
+		if a.enforcer == nil {
+			continue
+		}
+		if a.enforcer.Owing() > 0 {
+			return nil, false
+		}
+		if own := a.enforcer.Adoption(); own != nil && r.store.Current(own.Incarnation, own.Version) {
+			adoption = own
+		}
+	}
+	return adoption, true
+}
+
+// obeyed checks that a region changes its lease in its live session only: what was
+// on its way when a session ended counts as spent.
+func (w *World) obeyed(r *region, a quota.Assignment) {
+	if s := w.truth.Region(r.name).Session; (s == nil || s.ID != a.Session) && w.counts["store clocks frozen"] == 0 {
+		w.violate("I5", "%s applies an assignment of session %d, which has ended", r.name, a.Session)
+	}
+}
