@@ -64,6 +64,8 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 //	          than the leases of the regions where it was
 //	Lease     nothing is admitted on a lease or a share that the ledger does not
 //	          count for the region at that moment; not where a clock stood still
+//	Tokens    what could be spent at once, in pools, buckets and on the way, is never
+//	          more than what one central bucket would still have
 //	Liveness  after healing, every region gets 95 % of its fair share within three TTLs
 func Run(p Plan, seed uint64) (Report, error) { return Trace(p, seed, nil) }
 

@@ -6,8 +6,12 @@ import (
 	"github.com/quorate/quorate/regional/lease"
 )
 
-// lookEvery is how often the tokens of all keys are added up.
-const lookEvery = quota.Second / 5
+const (
+	// lookEvery is how often the tokens of the keys are added up.
+	lookEvery = quota.Second / 5
+	// lookAt bounds the keys; the first ones are those that are asked for most.
+	lookAt = 16
+)
 
 // look adds up, now and then, what could be spent of each key at once: the levels
 // of its regions and of its pool, and the credit in flight. That is never more than
@@ -15,7 +19,7 @@ const lookEvery = quota.Second / 5
 // breaks as soon as somebody asks, and only the load of the run decides whether
 // somebody does.
 func (w *World) look() {
-	for i, k := range w.keys {
+	for i, k := range w.keys[:min(len(w.keys), lookAt)] {
 		sum, ok := w.spendable(k)
 		if headroom := w.audit.keys[i].meter.Headroom(w.loop.Now()); ok && sum > max(0, headroom) {
 			w.violate("Tokens", "%v tokens of %s could be spent at once, and a central bucket would have %v", sum, k.key, headroom)
