@@ -61,10 +61,10 @@
 //     an assignment does, one to four seconds. (An assignment was once timed from its
 //     last repetition, so far away was taken for near: 0.7 % of a steady load.) Only
 //     a full bucket, where rate is wasted, is corrected at once: that is what a
-//     falling load needs. The same at the empty end cost a steady load 0.3 % and the
-//     sun nothing less.
+//     falling load needs. The same at the empty end gained the sun 0.2 % and
+//     cost a steady load 0.3 %.
 //   - Agents report beside a sync that waits for its answer. Without that, a report
-//     or a confirmation waits up to a round trip for its turn: 1.5 % of the sun, and
+//     or a confirmation waits up to a round trip for its turn: 2 % of the sun, and
 //     10 % where the busy region is another one every 2 s.
 //   - Denials say little beyond the arrivals that they are. Tripling the wish of a
 //     region that is denied everything gave newcomers what they did not use.
