@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
@@ -253,9 +254,22 @@ func (a *audit) account(acct *ledger.Account) {
 	}
 }
 
-// refused counts what the ledger refused.
+// refusal is a kind of operation and why the ledger refused it.
+type refusal struct {
+	op  reflect.Type
+	err error
+}
+
+// refused counts what the ledger refused. Worlds with nonsense in them come here
+// thousands of times for the same few reasons.
 func (w *World) refused(op ledger.Op, err error) {
-	w.count(fmt.Sprintf("refused: %T %v", op, err))
+	r := refusal{reflect.TypeOf(op), err}
+	what, ok := w.refusals[r]
+	if !ok {
+		what = fmt.Sprintf("refused: %T %v", op, err)
+		w.refusals[r] = what
+	}
+	w.count(what)
 }
 
 // assigned counts what an agent applied.
@@ -265,15 +279,18 @@ func (w *World) assigned(region string, a quota.Assignment, applied quota.Applie
 	}
 	w.applies(region, a, again)
 	w.count("assignments applied")
-	for what, so := range map[string]bool{
-		"assignments applied again": again,
-		"credits that travelled":    a.Credit > 0 && !again,
-		"surrenders":                applied.Surrendered > 0 && !again,
-		"releases":                  a.Release && !again,
-	} {
-		if so {
-			w.count(what)
-		}
+	if again {
+		w.count("assignments applied again")
+		return
+	}
+	if a.Credit > 0 {
+		w.count("credits that travelled")
+	}
+	if applied.Surrendered > 0 {
+		w.count("surrenders")
+	}
+	if a.Release {
+		w.count("releases")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -72,6 +73,11 @@ func sweep(c *cobra.Command, o sweepOptions) error {
 	if ctx.Err() != nil {
 		return nothingChecked()
 	}
+	if os.Getenv("GOGC") == "" {
+		// A world is a few megabytes that live as long as its run: to look for
+		// garbage among them less often saves a fifth of the time.
+		defer debug.SetGCPercent(debug.SetGCPercent(sweepGC))
+	}
 	if o.length > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.length)
@@ -110,6 +116,10 @@ func sweep(c *cobra.Command, o sweepOptions) error {
 	return cli.Fail(cli.No, fmt.Errorf("%d of %d runs broke a promise: seeds %s%s", s.Violations, s.Seeds, strings.Join(seeds, ", "), more),
 		fmt.Sprintf("See how with quorate-sim replay %s --trace.", seeds[0]))
 }
+
+// sweepGC is how much the heap may grow between two collections, in percent of
+// what is in use.
+const sweepGC = 400
 
 func nothingChecked() error {
 	return cli.Fail(cli.Unavailable, errors.New("ended before the first run: nothing was checked"), "")

@@ -92,6 +92,9 @@ func (s *shard) collect(out []quota.Usage, now, idle quota.Micros, limit int) []
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = max(now, s.now)
+	if len(s.keys) == 0 && len(s.dirty) == 0 && len(s.gone) == 0 {
+		return out // most shards of an agent with few keys
+	}
 	n := min(len(s.gone), max(0, limit-len(out)))
 	out = append(out, s.gone[:n]...)
 	s.gone = slices.Delete(s.gone, 0, n)
