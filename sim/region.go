@@ -32,7 +32,11 @@ func (w *World) newRegion(p Region) *region {
 		r.agents = append(r.agents, a)
 		a.start(w.between(0, quota.Second))
 	}
-	w.every(7*quota.Second, func() bool { return !w.healed }, func() { r.backup = r.store.Clone() })
+	w.every(7*quota.Second, func() bool { return !w.healed }, func() {
+		if w.plan.Faults.Resets > 0 { // else nobody asks for it
+			r.backup = r.store.Clone()
+		}
+	})
 	return r
 }
 

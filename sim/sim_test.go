@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/quorate/quorate/coordinator/quota"
 )
 
 var (
@@ -39,18 +41,46 @@ func TestSwarmKeepsEveryPromise(t *testing.T) {
 }
 
 func TestASeedReplaysARunEventByEvent(t *testing.T) {
-	for seed := range uint64(20) {
-		a, err := Run(Swarm(seed), seed)
+	for seed := range uint64(20) { // the first is a long one
+		a, err := Run(Draw(seed), seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Run(Swarm(seed), seed)
+		b, err := Run(Draw(seed), seed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(a, b) {
 			t.Errorf("seed %d: have two reports, %d and %d events, hashes %s and %s", seed, a.Events, b.Events, a.Hash, b.Hash)
 		}
+	}
+}
+
+// The long worlds are what makes the hours of a sweep: a hundred thousand seeds must
+// have as many hours.
+func TestLongWorldsLastTwentyHoursInTheMean(t *testing.T) {
+	const n = 1000
+	hours, units := 0.0, map[quota.Micros]int{}
+	for i := range uint64(n) {
+		p := Draw(i * LongEvery)
+		if p.Duration < 10*3600*quota.Second || p.Faults.Frozen > 0 {
+			t.Fatalf("seed %d: have %v hours, frozen %g; want a long world that keeps every assumption", i*LongEvery, p.Duration.Duration().Hours(), p.Faults.Frozen)
+		}
+		hours += p.Duration.Duration().Hours()
+		w, err := newWorld(p, i)
+		if err != nil {
+			t.Fatalf("seed %d: %v", i*LongEvery, err)
+		}
+		units[w.keys[0].limit.Rate.Per]++
+	}
+	if mean := hours / n; mean < 19.5 || mean > 20.5 {
+		t.Errorf("have %.2f hours in the mean, want 20", mean)
+	}
+	if len(units) != 4 {
+		t.Errorf("have limits for %d units %v, want 4: second, minute, hour and day", len(units), units)
+	}
+	if p := Draw(LongEvery + 1); p.Name == longName {
+		t.Error("the seed after a long one is long, too")
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 
 // Sweep is what many runs found together.
 type Sweep struct {
-	Seeds      int     `json:"seeds"`
+	Seeds int `json:"seeds"`
+	// LongWorlds are the seeds with a world of many hours, see Long.
+	LongWorlds int     `json:"long_worlds"`
 	SimHours   float64 `json:"sim_hours"`
 	Violations int     `json:"violations"` // runs that broke a promise
 	// WorstOvershoot is the largest of all runs; WorstOverBound is the same for
@@ -34,7 +36,7 @@ type SweepOptions struct {
 	Seeds int
 	// StopAtFirst ends the sweep with the first broken promise.
 	StopAtFirst bool
-	// Plan makes the plan of a seed. Default Swarm.
+	// Plan makes the plan of a seed. Default Draw.
 	Plan func(seed uint64) Plan
 	// Progress is called now and then with the number of runs done. It may be nil.
 	Progress func(done int)
@@ -47,7 +49,7 @@ const maxFailed = 10
 // ctx ends.
 func RunSweep(ctx context.Context, o SweepOptions) (Sweep, error) {
 	if o.Plan == nil {
-		o.Plan = Swarm
+		o.Plan = Draw
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -98,6 +100,9 @@ func RunSweep(ctx context.Context, o SweepOptions) (Sweep, error) {
 // add adds one run and reports whether it broke a promise.
 func (s *Sweep) add(r Report) bool {
 	s.Seeds++
+	if r.Plan == longName {
+		s.LongWorlds++
+	}
 	s.SimHours += r.SimSeconds / 3600
 	for what, n := range r.Counts {
 		if states[what] == fired {

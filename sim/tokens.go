@@ -7,8 +7,11 @@ import (
 )
 
 const (
-	// lookEvery is how often the tokens of the keys are added up.
-	lookEvery = quota.Second / 5
+	// lookEvery is how often the tokens of the keys are added up; lookRarely is the
+	// same for a run of more than lookLong, of which it would be most of the work.
+	lookEvery  = quota.Second / 5
+	lookRarely = 5 * quota.Second
+	lookLong   = 3600 * quota.Second
 	// lookAt bounds the keys; the first ones are those that are asked for most.
 	lookAt = 16
 )
@@ -28,7 +31,11 @@ func (w *World) look() {
 	for _, r := range w.regions {
 		w.rely(r)
 	}
-	w.loop.After(lookEvery, w.look)
+	every := lookEvery
+	if w.plan.Duration > lookLong {
+		every = lookRarely
+	}
+	w.loop.After(every, w.look)
 }
 
 // rely checks that a region relies on no session but its live one.

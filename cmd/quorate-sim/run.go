@@ -73,7 +73,7 @@ func unreadable(file string, err error) error {
 
 // drawn is the world of a seed.
 func drawn(seed uint64) scenario.Scenario {
-	return scenario.Scenario{Seed: seed, Plan: sim.Swarm(seed)}
+	return scenario.Scenario{Seed: seed, Plan: sim.Draw(seed)}
 }
 
 // result is a run as JSON.

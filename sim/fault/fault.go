@@ -80,6 +80,36 @@ func Draw(r *rand.Rand) Plan {
 	}
 }
 
+// DrawSparse draws a plan for a world of many hours: the faults of Draw, minutes to
+// hours apart, so that what one of them has left behind meets the quiet after it. It
+// keeps every assumption of the Bound.
+func DrawSparse(r *rand.Rand) Plan {
+	const ms, minute = quota.Second / 1000, 60 * quota.Second
+	pick := func(values ...quota.Micros) quota.Micros { return values[r.IntN(len(values))] }
+	sometimes := func(most float64) float64 { return r.Float64() * most * float64(r.IntN(2)) }
+	return Plan{
+		Network: netsim.Faults{
+			Delay: pick(0, 1, 20, 75) * ms, Jitter: pick(0, 2, 80, 400, 1500) * ms,
+			Loss: sometimes(0.1), Duplicate: sometimes(0.1), Late: sometimes(0.02), Held: sometimes(1),
+		},
+		Log: replog.Faults{
+			Commit: pick(0, 1, 5) * ms, CommitJitter: pick(0, 1, 40, 300) * ms,
+			Lost: sometimes(0.05), Unknown: sometimes(0.05),
+		},
+		DriftPPM:    int64(pick(0, maxDriftPPM, maxDriftPPM, maxDriftPPM)),
+		Elections:   pick(0, 0, 20, 120) * minute,
+		Loyal:       sometimes(1),
+		Partitions:  pick(0, 0, 20, 60) * minute,
+		Resets:      pick(0, 0, 60, 240) * minute,
+		Outages:     pick(0, 0, 30, 120) * minute,
+		LostReplies: sometimes(0.1),
+		Kills:       pick(0, 0, 60) * minute,
+		Steps:       pick(0, 0, 60) * minute,
+		Edits:       pick(0, 0, 20, 120) * minute,
+		Nonsense:    sometimes(0.01),
+	}
+}
+
 // Calm returns the plan of a world that has healed: the network and the log as
 // fast as they were, and nothing lost any more.
 func (p Plan) Calm() Plan {

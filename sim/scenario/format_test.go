@@ -9,7 +9,7 @@ import (
 // What a seed has drawn can be kept as a scenario: it runs the same.
 func TestADrawnPlanRunsTheSameFromItsText(t *testing.T) {
 	for seed := range uint64(8) {
-		plan := sim.Swarm(seed)
+		plan := sim.Draw(seed)
 		text := Format(plan, seed)
 		s, err := Parse("drawn.yaml", text)
 		if err != nil {

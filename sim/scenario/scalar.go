@@ -13,8 +13,9 @@ import (
 	"github.com/quorate/quorate/coordinator/rules"
 )
 
-// longest bounds every time in a scenario; a day of virtual time takes minutes.
-const longest = 24 * time.Hour
+// longest bounds every time in a scenario; a day of virtual time under load takes
+// minutes, and drawn worlds have up to 31 hours.
+const longest = 48 * time.Hour
 
 func (r *reader) text(f field) string {
 	if f.value.Kind != yaml.ScalarNode || f.value.ShortTag() == "!!null" || f.value.Value == "" {
