@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -38,8 +40,9 @@ type SweepOptions struct {
 	StopAtFirst bool
 	// Plan makes the plan of a seed. Default Draw.
 	Plan func(seed uint64) Plan
-	// Progress is called now and then with the number of runs done. It may be nil.
-	Progress func(done int)
+	// Progress is called after each run with the runs and virtual hours that are
+	// done. It may be nil.
+	Progress func(runs int, hours float64)
 }
 
 // maxFailed bounds the reports that a sweep keeps.
@@ -79,9 +82,8 @@ func RunSweep(ctx context.Context, o SweepOptions) (Sweep, error) {
 				} else if total.add(r) && o.StopAtFirst {
 					stop()
 				}
-				done := total.Seeds
 				if o.Progress != nil {
-					o.Progress(done)
+					o.Progress(total.Seeds, total.SimHours)
 				}
 				mu.Unlock()
 			}
@@ -95,6 +97,33 @@ func RunSweep(ctx context.Context, o SweepOptions) (Sweep, error) {
 	}
 	total.sort()
 	return total, failure
+}
+
+// Clone returns a copy that shares nothing with s that Add changes.
+func (s Sweep) Clone() Sweep {
+	s.Faults, s.Sometimes = maps.Clone(s.Faults), maps.Clone(s.Sometimes)
+	s.Unreached, s.Failed = slices.Clone(s.Unreached), slices.Clone(s.Failed)
+	return s
+}
+
+// Add adds what another sweep, of other seeds, has found.
+func (s *Sweep) Add(o Sweep) {
+	s.Seeds += o.Seeds
+	s.LongWorlds += o.LongWorlds
+	s.SimHours += o.SimHours
+	s.Violations += o.Violations
+	s.WorstOvershoot = max(s.WorstOvershoot, o.WorstOvershoot)
+	s.WorstOverBound = max(s.WorstOverBound, o.WorstOverBound)
+	for what, n := range o.Faults {
+		s.Faults[what] += n
+	}
+	for what, n := range o.Sometimes {
+		s.Sometimes[what] += n
+	}
+	s.Unreached = slices.DeleteFunc(s.Unreached, func(what string) bool { return !slices.Contains(o.Unreached, what) })
+	s.Failed = append(s.Failed, o.Failed...)
+	s.sort()
+	s.Failed = s.Failed[:min(len(s.Failed), maxFailed)]
 }
 
 // add adds one run and reports whether it broke a promise.

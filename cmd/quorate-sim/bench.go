@@ -119,7 +119,7 @@ func runBench(c *cobra.Command, o benchOptions, chosen []bench.Workload) error {
 		options: sweepOptions{seeds: uint64(len(chosen) * o.seeds)},
 	}
 	for i, w := range chosen {
-		runs, err := runWorkload(ctx, w, o.seeds, func(done int) { p.done(i*o.seeds + done) })
+		runs, err := runWorkload(ctx, w, o.seeds, func(done int) { p.done(i*o.seeds+done, 0) })
 		if errors.Is(err, context.Canceled) {
 			break
 		}

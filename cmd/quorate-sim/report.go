@@ -18,24 +18,34 @@ import (
 func reportCommand() *cobra.Command {
 	var format output.Format
 	c := &cobra.Command{
-		Use:   "report FILE",
-		Short: "Summarize the JSON of a sweep",
+		Use:   "report FILE...",
+		Short: "Summarize the JSON of a sweep, or of its parts",
 		Long: `report prints the result of ` + "`quorate-sim sweep -o json`" + ` for people: what was tried,
 whether every promise was kept, which faults fired, and which states were reached
-and which never were. FILE is - for standard input.
+and which never were. FILE is - for standard input. Several files are the parts of
+one sweep, in any order: of one commit, their seeds without gap and overlap.
 
 Exit code 1 says that a promise was broken.`,
-		Example: `  quorate-sim sweep --for 10m -o json > sweep.json; quorate-sim report sweep.json`,
+		Example: `  quorate-sim sweep --for 10m -o json > sweep.json; quorate-sim report sweep.json
+  quorate-sim report part-1.json part-2.json -o json > sweep.json`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Fail(cli.Usage, fmt.Errorf("%d arguments: name one file", len(args)), "See quorate-sim report --help.")
+			if len(args) == 0 {
+				return cli.Fail(cli.Usage, errors.New("name a file, the JSON of a sweep"), "See quorate-sim report --help.")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := readSweep(args[0], c.InOrStdin())
+			var parts []report.Sweep
+			for _, file := range args {
+				part, err := readSweep(file, c.InOrStdin())
+				if err != nil {
+					return cli.Fail(cli.Usage, err, "Make the file with quorate-sim sweep -o json.")
+				}
+				parts = append(parts, part)
+			}
+			s, err := report.Merge(parts)
 			if err != nil {
-				return cli.Fail(cli.Usage, err, "Make the file with quorate-sim sweep -o json.")
+				return cli.Fail(cli.Usage, err, "Each part names its first_seed and its number of seeds.")
 			}
 			if err := output.Write(c.OutOrStdout(), format, s, s.Write); err != nil {
 				return err

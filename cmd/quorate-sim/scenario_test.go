@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +102,7 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("have code %d, stderr %q", code, stderr)
 	}
 	have := object(t, stdout,
-		"seeds", "sim_hours", "violations", "worst_overshoot_tokens", "worst_overshoot_over_bound", "faults_fired", "sometimes",
+		"seeds", "long_worlds", "sim_hours", "violations", "worst_overshoot_tokens", "worst_overshoot_over_bound", "faults_fired", "sometimes",
 		"unreached", "first_seed", "commit", "go", "cpu", "date", "took_s", "partial")
 	if have["seeds"] != 6.0 || have["first_seed"] != 40.0 || have["partial"] != false {
 		t.Errorf("have %v seeds from %v, partial %v", have["seeds"], have["first_seed"], have["partial"])
@@ -111,6 +113,45 @@ func TestSweep(t *testing.T) {
 	code, stdout, _ = run(t.Context(), "report", file)
 	if code != cli.OK || !strings.Contains(stdout, "6 random worlds from seed 40,") {
 		t.Errorf("have code %d, %s", code, stdout)
+	}
+}
+
+// Half a sweep and the other half are the whole one.
+func TestSweepInParts(t *testing.T) {
+	dir := t.TempDir()
+	part := func(first, seeds string) string {
+		file := filepath.Join(dir, first+"-"+seeds+".json")
+		if code, _, stderr := run(t.Context(), "sweep", "--first", first, "--seeds", seeds, "--json", file); code != cli.OK {
+			t.Fatalf("sweep %s seeds from %s: have code %d, %q", seeds, first, code, stderr)
+		}
+		return file
+	}
+	late, early, whole := part("44", "3"), part("41", "3"), part("41", "6")
+	code, stdout, stderr := run(t.Context(), "report", "-o", "json", late, early)
+	if code != cli.OK {
+		t.Fatalf("have code %d, %q", code, stderr)
+	}
+	have := object(t, stdout)
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := object(t, string(data))
+	if h, w := have["sim_hours"].(float64), want["sim_hours"].(float64); math.Abs(h-w) > 1e-9 {
+		t.Errorf("have %v hours, want %v", h, w)
+	}
+	for _, name := range []string{"took_s", "sim_hours"} { // a sum depends on its order
+		delete(have, name)
+		delete(want, name)
+	}
+	if !reflect.DeepEqual(have, want) {
+		t.Errorf("have %v\nwant %v", have, want)
+	}
+	for _, files := range [][]string{{early, part("45", "1")}, {early, whole}} {
+		code, stdout, stderr := run(t.Context(), append([]string{"report"}, files...)...)
+		if code != cli.Usage || stdout != "" || !strings.Contains(stderr, "no parts of one sweep") {
+			t.Errorf("%q: have code %d, %q, %q", files, code, stdout, stderr)
+		}
 	}
 }
 
@@ -143,7 +184,7 @@ func TestReportOfABrokenPromise(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, _ := run(t.Context(), "report", write(t, "sweep.json", string(data)))
-	if code != cli.No || !strings.Contains(stdout, "BROKEN in 1 of 4 runs") || !strings.Contains(stdout, "seed 9\n") {
+	if code != cli.No || !strings.Contains(stdout, "BROKEN in 1 of 4 runs") || !strings.Contains(stdout, "quorate-sim replay 9 --trace\n") {
 		t.Errorf("have code %d, %s", code, stdout)
 	}
 }
@@ -163,7 +204,7 @@ func TestBadUsageOfScenarios(t *testing.T) {
 		{"a sweep of nothing", []string{"sweep", "--seeds", "0"}, "--seeds 0"},
 		{"a sweep for no time", []string{"sweep", "--for", "0s"}, "--for 0s"},
 		{"a sweep into nowhere", []string{"sweep", "-o", "xml"}, "xml"},
-		{"a report of nothing", []string{"report"}, "name one file"},
+		{"a report of nothing", []string{"report"}, "name a file"},
 		{"a report of what is not there", []string{"report", "nowhere.json"}, "no such file"},
 		{"a report of something else", []string{"report", write(t, "x.json", `{"seed": 3}`)}, "unknown field"},
 		{"a report of no runs", []string{"report", write(t, "x.json", `{"seeds": 0}`)}, "no seeds"},
@@ -186,7 +227,7 @@ func TestSweepSaysWhenItWillEnd(t *testing.T) {
 		{"by what comes first", sweepOptions{seeds: 24, length: time.Minute}, "20 of 24 runs, 2 a second, ends in about 2s"},
 		{"runs under way when the time is over", sweepOptions{seeds: 1<<63 - 1, length: time.Second}, "20 runs, 2 a second, ends in about 0s"},
 	} {
-		if have := tt.o.status(20, 10*time.Second); have != tt.want {
+		if have := tt.o.status(20, 0, 10*time.Second); have != tt.want {
 			t.Errorf("%s: have %q, want %q", tt.reason, have, tt.want)
 		}
 	}
@@ -195,15 +236,15 @@ func TestSweepSaysWhenItWillEnd(t *testing.T) {
 func TestProgressIsALineEveryTenSeconds(t *testing.T) {
 	var b strings.Builder
 	p := progress{out: &b, began: time.Now().Add(-25 * time.Second), options: sweepOptions{seeds: 100}}
-	p.done(10)
-	p.done(11)
+	p.done(10, 7)
+	p.done(11, 8)
 	p.clear()
-	if have := b.String(); strings.Count(have, "\n") != 1 || !strings.HasPrefix(have, "10 of 100 runs") {
+	if have := b.String(); strings.Count(have, "\n") != 1 || !strings.HasPrefix(have, "10 of 100 runs, 0 a second, 7 simulated hours, ends in") {
 		t.Errorf("have %q", have)
 	}
 	b.Reset()
 	p = progress{out: &b, terminal: true, began: time.Now().Add(-time.Second), options: sweepOptions{seeds: 100}}
-	p.done(10)
+	p.done(10, 7)
 	p.clear()
 	if have := b.String(); strings.Contains(have, "\n") || !strings.HasPrefix(have, "\r10 of 100") || !strings.HasSuffix(have, "\r") {
 		t.Errorf("on a terminal: have %q", have)

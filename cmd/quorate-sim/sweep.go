@@ -37,13 +37,18 @@ func sweepCommand() *cobra.Command {
 		Use:   "sweep",
 		Short: "Run many random worlds and check every promise in each",
 		Long: `sweep runs the worlds of many seeds on all cores: each draws its limit, regions,
-load, and which faults are on and how strong they are. It counts the faults that
-fired and the states that were reached, and names the states that never were.
+load, and which faults are on and how strong they are. Most worlds last a minute or
+two; every twentieth lasts 10 to 30 hours, with load and faults minutes apart. It
+counts the faults that fired and the states that were reached, and names the states
+that never were.
 
-Ctrl-C ends it early and prints what was found so far. Exit code 1 says that a
-promise was broken; each seed can be run again with quorate-sim replay.`,
+Ctrl-C ends it early and prints what was found so far; the summary says with which
+--first to go on, and quorate-sim report makes one summary of several parts. Exit
+code 1 says that a promise was broken; each seed can be run again with quorate-sim
+replay.`,
 		Example: `  quorate-sim sweep --seeds 2000
-  quorate-sim sweep --for 10m --first 100000 -o json > sweep.json`,
+  quorate-sim sweep --for 10m --first 100000 -o json > sweep.json
+  quorate-sim sweep --seeds 100000 --json sweep.json    # 100,000 hours; see make sweep`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			timed, counted := c.Flags().Changed("for"), c.Flags().Changed("seeds")
@@ -151,7 +156,7 @@ const (
 )
 
 // done is called after each run, one call at a time.
-func (p *progress) done(runs int) {
+func (p *progress) done(runs int, hours float64) {
 	now := time.Now()
 	every := tellLog
 	if p.terminal {
@@ -164,7 +169,7 @@ func (p *progress) done(runs int) {
 		return
 	}
 	p.told = now
-	line := p.options.status(runs, now.Sub(p.began))
+	line := p.options.status(runs, hours, now.Sub(p.began))
 	if !p.terminal {
 		fmt.Fprintln(p.out, line)
 		return
@@ -182,16 +187,20 @@ func (p *progress) clear() {
 
 // status says how far a sweep is and when it will end: by the number of runs, or
 // by the time that it has, whichever comes first.
-func (o sweepOptions) status(runs int, took time.Duration) string {
+func (o sweepOptions) status(runs int, hours float64, took time.Duration) string {
 	rate := float64(runs) / took.Seconds()
-	text := fmt.Sprintf("%d runs, %.0f a second", runs, rate)
+	text := fmt.Sprintf("%d runs", runs)
 	left := time.Duration(math.MaxInt64)
 	if o.seeds < math.MaxInt {
-		text = fmt.Sprintf("%d of %d runs, %.0f a second", runs, o.seeds, rate)
+		text = fmt.Sprintf("%d of %d runs", runs, o.seeds)
 		left = time.Duration(float64(o.seeds-uint64(runs)) / rate * float64(time.Second))
 	}
 	if o.length > 0 {
 		left = min(left, o.length-took)
+	}
+	text += fmt.Sprintf(", %.0f a second", rate)
+	if hours > 0 {
+		text += fmt.Sprintf(", %.0f simulated hours", hours)
 	}
 	return text + fmt.Sprintf(", ends in about %v", max(left, 0).Round(time.Second))
 }

@@ -92,13 +92,14 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 
 func TestSweepSummary(t *testing.T) {
 	began := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	s := NewSweep(sim.Sweep{Seeds: 10, SimHours: 0.25, Faults: sim.Counts{"elections": 3}, Sometimes: sim.Counts{"surrenders": 4}}, 5, "abc", began, 1500*time.Millisecond)
+	s := NewSweep(sim.Sweep{Seeds: 10, LongWorlds: 1, SimHours: 20.2, Faults: sim.Counts{"elections": 3}, Sometimes: sim.Counts{"surrenders": 4}}, 5, "abc", began, 1500*time.Millisecond)
 	s.Go, s.CPU = "go1.0", "a processor"
 	var b bytes.Buffer
 	if err := s.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := `sweep         10 random worlds from seed 5, 0.2 simulated hours in 1.5s
+	want := `sweep         10 random worlds from seed 5, 1 of them long,
+              20.2 simulated hours in 1.5s
 made by       commit abc, go1.0, 2026-03-04
 on            a processor
 promises      every promise kept in every run
@@ -122,7 +123,7 @@ every state of interest was reached
 	if err := s.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"from seed 5, ended early,", "BROKEN in 1 of 10 runs", "seed 7\n  I1 at 1s: too much\n", "never reached\n  releases\n"} {
+	for _, want := range []string{"from seed 5 (ended early: go on with --first 15)", "BROKEN in 1 of 10 runs", "seed 7; see how with: quorate-sim replay 7 --trace\n  I1 at 1s: too much\n", "never reached\n  releases\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("have\n%s\nwant %q", b.String(), want)
 		}

@@ -63,9 +63,10 @@ func (s Sweep) Write(out io.Writer) error {
 	p := &page{}
 	ended := ""
 	if s.Partial {
-		ended = ", ended early"
+		ended = fmt.Sprintf(" (ended early: go on with --first %d)", s.First+uint64(s.Seeds))
 	}
 	p.item("sweep", fmt.Sprintf("%d random worlds from seed %d%s", s.Seeds, s.First, ended),
+		fmt.Sprintf("%d of them long", s.LongWorlds),
 		fmt.Sprintf("%.1f simulated hours in %v", s.SimHours, seconds(s.TookS)))
 	p.item("made by", "commit "+cmp.Or(s.Commit, "unknown"), s.Go, s.Date)
 	p.item("on", s.CPU)
@@ -78,7 +79,7 @@ func (s Sweep) Write(out io.Writer) error {
 		fmt.Sprintf("%g where a clock was frozen on purpose", s.WorstOvershoot))
 	for _, r := range s.Failed {
 		p.line("")
-		p.line("seed %d", r.Seed)
+		p.line("seed %d; see how with: quorate-sim replay %d --trace", r.Seed, r.Seed)
 		for _, v := range r.Violations {
 			p.line("  %s at %v: %s", v.Promise, v.At.Duration(), v.What)
 		}
