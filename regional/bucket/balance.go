@@ -52,7 +52,13 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 	}
 	at = max(time, rec.At)
 	// Cut first: a level above the burst must not survive as "full".
-	b.Level, b.Unspent = st.Refill(min(rec.Level, st.Burst), at-max(rec.At, st.Since))
+	level := min(rec.Level, st.Burst)
+	if rec.At < st.Since {
+		// Nobody wrote the record when the share was smaller for a while, so it still
+		// shows what was cut then. A bucket that was never touched was cut to Base.
+		level = min(level, st.Base)
+	}
+	b.Level, b.Unspent = st.Refill(level, at-max(rec.At, st.Since))
 	return b, at
 }
 

@@ -35,8 +35,8 @@ type Standing struct {
 	// min(Burst, Base + rate*(now-Since)).
 	Base quota.Tokens
 	// Since is also the time, on the store's clock, from which Capacity is known
-	// to be the share: a record that is older accrues from Since only, because
-	// the share may have been smaller before.
+	// to be the share: a record that is older has at most Base then and accrues from
+	// Since only, because the share may have been smaller before.
 	Since quota.Micros
 }
 

@@ -157,6 +157,28 @@ func TestARaisedShareGivesNothingForTimeBeforeIt(t *testing.T) {
 	}
 }
 
+// A record that nobody touches while its share is small is cut all the same: the
+// tokens above the small share have gone to others by then.
+func TestAShareThatShrinksAndGrowsGivesNothingBack(t *testing.T) {
+	for _, tc := range []struct {
+		reason string
+		left   uint64 // in the record when the share was 10
+		base   uint64 // what a bucket without a record has when it grows again
+		want   string
+	}{
+		{"cut to what the small share let it keep", 8, 3, "3"},
+		{"it had less than that", 2, 3, "2"},
+		{"the share has grown twice in a row: nobody knows what it kept", 8, 0, "0"},
+	} {
+		s := region()
+		take(s, start, ask("k", 10-tc.left, full(per(10, 1000*second, 10))))
+		again := Standing{Capacity: per(10, 1000*second, 10), Base: quota.Whole(tc.base), Since: start + 100*second}
+		if v := take(s, start+100*second, ask("k", 0, again)); v.Level.String() != tc.want {
+			t.Errorf("%s: want %s, have %v", tc.reason, tc.want, v.Level)
+		}
+	}
+}
+
 func TestK19LifetimeIsAlwaysPositiveAndBounded(t *testing.T) {
 	for _, tokens := range []uint64{0, 1, 60, 1000, 1_000_000, 1_000_000_000, quota.MaxWhole} {
 		for _, period := range []quota.Micros{second, minute, 3600 * second, day, 30 * day, 365 * day, MaxPeriod} {

@@ -54,5 +54,14 @@ var shareMutants = []Mutant{
 			Old:  "			if r.Offered == 0 {\n",
 			New:  "			if r.Offered == 0 && r.Late {\n",
 		}},
+	}, {
+		Name:   "shrunk-share-comes-back",
+		Breaks: "A record that nobody touched while its share was small has what it had before, when the share grows again.",
+		Edits: []Edit{{
+			File: "regional/bucket/balance.go",
+			Old:  "		level = min(level, st.Base)\n",
+			New:  "		level = min(level, st.Burst)\n",
+		}},
+		Test: Test{"regional/bucket", "TestAShareThatShrinksAndGrowsGivesNothingBack"},
 	},
 }

@@ -89,9 +89,12 @@ local function look(key, now, mode, rate, per, burst, base, since)
   local level, at = r[1] + 0, r[2] + 0
   if now < at then now = at end
   -- What was above the burst is cut, not full; and a share says nothing of the
-  -- time before it.
+  -- time before it, in which a smaller one may have cut more.
   if level > burst then level = burst end
-  if at < since + 0 then at = since end
+  if at < since + 0 then
+    at = since
+    if level > base + 0 then level = base + 0 end
+  end
   local unspent
   level, unspent = refill(level, now - at, rate, per, burst)
   return level, unspent, now, holding, rate, per, burst, 0, found, lease, last, surrendered
