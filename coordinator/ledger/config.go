@@ -188,16 +188,16 @@ func (l *Ledger) offer(op Offer) error {
 // share that grows has room, in the pools of the accounts and in the limits of
 // keys nobody has seen yet.
 func (l *Ledger) fits(r *Region, version uint64) error {
+	before := l.samples()
 	was := r.Offered
 	defer func() { r.Offered = was }()
-	t := newTermer(l)
 	r.Offered = version
 	offered := newTermer(l)
 	for _, rule := range l.current().Rules().Rules() {
 		for i := range rule.Limits {
 			key := rule.Sample(i)
 			next := offered.of(key)
-			if !next.share(r.Name).fitsIn(t.of(key).share(r.Name), next.limit.Capacity.Sub(next.sum)) {
+			if !next.share(r.Name).fitsIn(before[key].share(r.Name), next.limit.Capacity.Sub(next.sum)) {
 				return fmt.Errorf("%w: standing share of rule %s", ErrNoRoom, rule.ID)
 			}
 		}

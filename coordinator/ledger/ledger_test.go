@@ -197,6 +197,27 @@ func TestAShareThatGrowsWaitsForRoom(t *testing.T) {
 	d.must(d.assignment("us", 10, 0)) // shrinking always goes
 }
 
+// A region that cannot be reached goes on with the share it has confirmed, also of
+// keys that nobody has asked for yet.
+func TestAShareThatGrowsWaitsForRoomInUnseenKeysToo(t *testing.T) {
+	d := found(t)
+	d.must(SetRules{Sources: []quota.Source{{Name: "api.yaml", Text: document(100, "second", 0.9)}}}) // 30 each
+	for _, r := range []string{"eu", "us", "ap"} {
+		d.adopt(r)
+	}
+	d.must(DrainRegion{Region: "us"}, DrainRegion{Region: "ap"}) // 90 for eu alone
+	v := d.Current().Version
+	if err := d.do(Offer{Region: "eu", Version: v}); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("offer 90 beside 60 that two regions have not given up yet: have %v, want %v", err, ErrNoRoom)
+	}
+	d.adopt("us")
+	if err := d.do(Offer{Region: "eu", Version: v}); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("offer 90 beside 30: have %v, want %v", err, ErrNoRoom)
+	}
+	d.adopt("ap")
+	d.must(Offer{Region: "eu", Version: v})
+}
+
 // confirmation2 confirms the assignment made earlier in the same batch.
 func (d *driver) confirmation2(region string) Confirm {
 	return Confirm{Region: region, Session: d.session(region), Key: userKey(d, "bob"), Epoch: d.Region(region).Session.Epochs + 1}

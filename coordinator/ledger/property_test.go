@@ -91,7 +91,7 @@ func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "entries") {
 			lowered := l.Current().Version
 			b := anyBatch(t, l, keys, &term, &at)
-			overdrawn := overdraft(l)
+			overdrawn, unseen := overdraft(l), l.samples()
 			index := l.Index() + 1
 			l.Apply(index, b)
 			replay.Apply(index, b)
@@ -114,6 +114,12 @@ func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 					if r := l.Region(h.Region); r == nil || r.Session == nil {
 						t.Fatalf("I5: %s holds %s without a session", h.Region, k)
 					}
+				}
+			}
+			for k, now := range l.samples() {
+				left, before := now.limit.Capacity.Sub(now.sum), unseen[k]
+				if l.Current().Version == lowered && left.Burst < min(before.limit.Burst-before.sum.Burst, 0) {
+					t.Fatalf("I1: the regions own %v of the limit %v of an unseen key", now.sum, now.limit.Capacity)
 				}
 			}
 			if replay.Hash() != l.Hash() {

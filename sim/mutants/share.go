@@ -63,5 +63,18 @@ var shareMutants = []Mutant{
 			New:  "		level = min(level, st.Burst)\n",
 		}},
 		Test: Test{"regional/bucket", "TestAShareThatShrinksAndGrowsGivesNothingBack"},
+	}, {
+		Name:   "unseen-keys-always-fit",
+		Breaks: "A share grows though others have not given theirs up, of all keys that have no account.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/config.go",
+			Old:  "fitsIn(before[key].share(r.Name), next",
+			New:  "fitsIn(next.share(r.Name), next",
+		}, {
+			File: "coordinator/ledger/config.go",
+			Old:  "	before := l.samples()\n",
+			New:  "",
+		}},
+		Test: Test{"coordinator/ledger", "TestAShareThatGrowsWaitsForRoomInUnseenKeysToo"},
 	},
 }
