@@ -99,9 +99,9 @@ func (n *Node) tryBegin(ctx context.Context, number uint64) (*term, error) {
 	if n.cluster() == "" {
 		ops = append(ops, ledger.Found{Cluster: rand.Text(), Shares: n.cfg.shares()})
 	}
-	errs, err := t.commit(ctx, ops)
+	res, err := t.commit(ctx, ops)
 	if err == nil {
-		err = errs[0]
+		err = res.Errs[0]
 	}
 	if err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (t *term) rounds(ctx context.Context) {
 			t.wait(ctx, wake)
 			continue
 		}
-		errs, err := t.commit(ctx, ops)
-		t.done(ops, errs)
+		res, err := t.commit(ctx, ops)
+		t.done(ops, res.Errs)
 		t.push()
 		switch {
 		case errors.Is(err, rpc.ErrNotLeader):

@@ -68,22 +68,47 @@ func (n *Node) Read(ctx context.Context, read func(rpc.View)) error {
 	if err != nil {
 		return err
 	}
-	t.with(func(now quota.Micros, l *ledger.Ledger) {
-		read(rpc.View{Ledger: l, Term: t.memory, Now: now, Began: t.began, Timing: n.cfg.Timing})
-	})
+	t.view(read)
 	_, err = t.verify(ctx)
 	return err
 }
 
-// Propose implements rpc.State.
+// view shows the state and the leader's memory.
+func (t *term) view(read func(rpc.View)) {
+	t.with(func(now quota.Micros, l *ledger.Ledger) {
+		read(rpc.View{Ledger: l, Term: t.memory, Now: now, Began: t.began, Timing: t.node.cfg.Timing})
+	})
+}
+
+// Edit implements rpc.State. What is committed stays so: the term may be over
+// when it is answered.
+func (n *Node) Edit(ctx context.Context, op ledger.Op, read func(rpc.View, ledger.Result)) error {
+	t, err := n.present()
+	if err != nil {
+		return err
+	}
+	res, err := t.commit(ctx, []ledger.Op{op})
+	t.hurry()
+	if err == nil {
+		err = res.Errs[0]
+	}
+	if err != nil {
+		return err
+	}
+	t.view(func(v rpc.View) { read(v, res) })
+	return nil
+}
+
+// Propose commits operations, and returns one error for each once they are
+// applied. After rpc.ErrUnknown nobody knows the outcome.
 func (n *Node) Propose(ctx context.Context, ops ...ledger.Op) ([]error, error) {
 	t, err := n.present()
 	if err != nil {
 		return nil, err
 	}
-	errs, err := t.commit(ctx, ops)
+	res, err := t.commit(ctx, ops)
 	t.hurry()
-	return errs, err
+	return res.Errs, err
 }
 
 // Hint implements rpc.Self. The ledger says where its last leader serves; that

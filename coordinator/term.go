@@ -89,47 +89,46 @@ func (t *term) wait(ctx context.Context, wake quota.Micros) {
 	}
 }
 
-// commit proposes operations and returns one error for each once they are
-// applied. With an error, nothing is known of them but what it says: not
-// applied, unknown, or that this term is over. What does not fit one entry is
-// committed in several.
-func (t *term) commit(ctx context.Context, ops []ledger.Op) ([]error, error) {
+// commit proposes operations and returns their outcome once they are applied.
+// With an error, nothing is known of them but what it says: not applied, unknown,
+// or that this term is over. What does not fit one entry is committed in several.
+func (t *term) commit(ctx context.Context, ops []ledger.Op) (res ledger.Result, err error) {
 	started := time.Now()
 	data, err := fsm.Encode(ledger.Batch{Term: t.number, At: t.now(), Ops: ops})
 	if errors.Is(err, fsm.ErrTooLarge) && len(ops) > 1 {
 		half := len(ops) / 2
 		first, err := t.commit(ctx, ops[:half])
 		if err != nil {
-			return nil, err
+			return res, err
 		}
-		second, err := t.commit(ctx, ops[half:])
-		if err != nil {
-			return nil, err
+		if res, err = t.commit(ctx, ops[half:]); err != nil {
+			return res, err
 		}
-		return append(first, second...), nil
+		res.Errs, res.Changed = append(first.Errs, res.Errs...), res.Changed || first.Changed
+		return res, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", rpc.ErrTooLarge, err)
+		return res, fmt.Errorf("%w: %w", rpc.ErrTooLarge, err)
 	}
 	m := t.node.metrics
-	res, err := t.node.raft.Propose(ctx, data)
+	applied, err := t.node.raft.Propose(ctx, data)
 	switch {
 	case errors.Is(err, raftnode.ErrNotApplied):
 		m.proposals.WithLabelValues(outcomeNotApplied).Inc()
-		return nil, fmt.Errorf("%w: %w", rpc.ErrNotApplied, err)
+		return res, fmt.Errorf("%w: %w", rpc.ErrNotApplied, err)
 	case err != nil:
 		m.proposals.WithLabelValues(outcomeUnknown).Inc()
-		return nil, fmt.Errorf("%w: %w", rpc.ErrUnknown, err)
+		return res, fmt.Errorf("%w: %w", rpc.ErrUnknown, err)
 	}
-	result := res.(ledger.Result)
-	if result.Refused != nil {
+	res = applied.(ledger.Result)
+	if res.Refused != nil {
 		m.proposals.WithLabelValues(outcomeRefused).Inc()
-		return nil, fmt.Errorf("%w: %w", rpc.ErrNotLeader, result.Refused)
+		return res, fmt.Errorf("%w: %w", rpc.ErrNotLeader, res.Refused)
 	}
 	m.proposals.WithLabelValues(outcomeApplied).Inc()
 	m.commitSeconds.Observe(time.Since(started).Seconds())
-	m.operations(result.Errs)
-	return result.Errs, nil
+	m.operations(res.Errs)
+	return res, nil
 }
 
 // verify proves that this node led this term at some moment after the call.
@@ -152,8 +151,8 @@ func (t *term) sync(ctx context.Context, req quota.SyncRequest, fresh bool) (res
 	t.with(func(now quota.Micros, l *ledger.Ledger) { before = t.memory.Receive(now, l, req) })
 	t.hurry()
 	if len(before) > 0 {
-		errs, err := t.commit(ctx, before)
-		t.done(before, errs)
+		res, err := t.commit(ctx, before)
+		t.done(before, res.Errs)
 		if errors.Is(err, rpc.ErrNotLeader) {
 			return resp, err
 		}

@@ -32,13 +32,30 @@ func everyOp() ledger.Batch {
 		ledger.Assign{Region: "eu", Session: 5, Key: "api|user=a\xff", Prev: 6, Lease: lease, Credit: 10, Release: true},
 		ledger.Confirm{Region: "eu", Session: 5, Key: "k", Epoch: 11, Surrendered: 12},
 		ledger.Drop{Key: "k"},
-		ledger.SetRules{Sources: []quota.Source{{Name: "a.yaml", Text: "domain: a\n"}}, IfVersion: 13},
+		ledger.SetRules{Sources: []quota.Source{{Name: "a.yaml", Text: "domain: a\n"}}, IfVersion: new(uint64(13))},
 		ledger.AddRegion{Region: "us", Weight: 14},
 		ledger.DrainRegion{Region: "us"},
 		ledger.RemoveRegion{Region: "us", Force: true},
 		ledger.Offer{Region: "eu", Version: 15},
 		ledger.Adopted{Region: "eu", Version: 16},
 	}}
+}
+
+// No condition and the condition that there are no rules yet are not the same.
+func TestConditionOfAnEditSurvivesTheEntry(t *testing.T) {
+	for _, want := range []*uint64{nil, new(uint64(0)), new(uint64(1))} {
+		data, err := Encode(ledger.Batch{Ops: []ledger.Op{ledger.SetRules{IfVersion: want}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := batch.Ops[0].(ledger.SetRules).IfVersion; !reflect.DeepEqual(have, want) {
+			t.Errorf("have %v, want %v", have, want)
+		}
+	}
 }
 
 func TestEveryOperationSurvivesTheEntry(t *testing.T) {

@@ -85,7 +85,7 @@ func toOp(m *ledgerv1.Op) (ledger.Op, error) {
 	case *ledgerv1.Op_Drop:
 		return ledger.Drop{Key: quota.Key(k.Drop.GetKey())}, nil
 	case *ledgerv1.Op_SetRules:
-		return ledger.SetRules{Sources: toSources(k.SetRules.GetSources()), IfVersion: k.SetRules.GetIfVersion()}, nil
+		return ledger.SetRules{Sources: toSources(k.SetRules.GetSources()), IfVersion: k.SetRules.IfVersion}, nil
 	case *ledgerv1.Op_AddRegion:
 		return ledger.AddRegion{Region: k.AddRegion.GetRegion(), Weight: k.AddRegion.GetWeight()}, nil
 	case *ledgerv1.Op_DrainRegion:

@@ -79,8 +79,8 @@ func (l *Ledger) collect() {
 
 func (l *Ledger) setRules(op SetRules) error {
 	cur := l.current()
-	if op.IfVersion != 0 && op.IfVersion != cur.RulesVersion {
-		return fmt.Errorf("%w: rules are at version %d, the edit was made from %d", ErrVersion, cur.RulesVersion, op.IfVersion)
+	if op.IfVersion != nil && *op.IfVersion != cur.RulesVersion {
+		return fmt.Errorf("%w: rules are at version %d, the edit was made from %d", ErrVersion, cur.RulesVersion, *op.IfVersion)
 	}
 	if slices.Equal(op.Sources, cur.Sources) {
 		return nil

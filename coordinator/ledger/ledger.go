@@ -40,6 +40,10 @@ type Result struct {
 	Index   uint64
 	Refused error
 	Errs    []error
+	// Config and Rules are the versions in force after the batch, and Changed
+	// says whether it put that configuration in force.
+	Config, Rules uint64
+	Changed       bool
 }
 
 // Err returns the reason why operation i was not applied, nil if it was.
@@ -65,9 +69,12 @@ func (l *Ledger) Apply(index uint64, b Batch) Result {
 	}
 	l.advance(b.Term, b.At)
 	res.Errs = make([]error, len(b.Ops))
+	before := l.current().Version
 	for i, op := range b.Ops {
 		res.Errs[i] = l.apply(op)
 	}
+	cur := l.current()
+	res.Config, res.Rules, res.Changed = cur.Version, cur.RulesVersion, cur.Version != before
 	return res
 }
 

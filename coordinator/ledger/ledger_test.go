@@ -330,8 +330,10 @@ func TestABadDocumentChangesNothing(t *testing.T) {
 	if !errors.Is(err, ErrRules) {
 		t.Errorf("have %v, want %v", err, ErrRules)
 	}
-	if err := d.do(SetRules{Sources: documents[1], IfVersion: 7}); !errors.Is(err, ErrVersion) {
-		t.Errorf("have %v, want %v", err, ErrVersion)
+	for _, version := range []uint64{0, 7} {
+		if err := d.do(SetRules{Sources: documents[1], IfVersion: &version}); !errors.Is(err, ErrVersion) {
+			t.Errorf("from version %d: have %v, want %v", version, err, ErrVersion)
+		}
 	}
 	if d.Current().Version != before {
 		t.Error("version moved")

@@ -71,10 +71,10 @@ type Confirm struct {
 // Drop forgets an account that equals one that never was.
 type Drop struct{ Key quota.Key }
 
-// SetRules replaces the rule documents. IfVersion 0 is unconditional.
+// SetRules replaces the rule documents, with IfVersion only those of that version.
 type SetRules struct {
 	Sources   []quota.Source
-	IfVersion uint64
+	IfVersion *uint64
 }
 
 // AddRegion registers a region, or changes the weight of one.

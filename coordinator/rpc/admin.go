@@ -23,13 +23,9 @@ func (a adminService) read(ctx context.Context, f func(View)) error {
 	return a.toStatus(a.ports.State.Read(ctx, f))
 }
 
-// propose commits one operation and maps the error.
-func (a adminService) propose(ctx context.Context, op ledger.Op) error {
-	errs, err := a.ports.State.Propose(ctx, op)
-	if err == nil {
-		err = errs[0]
-	}
-	return a.toStatus(err)
+// edit commits one operation and maps the error.
+func (a adminService) edit(ctx context.Context, op ledger.Op, f func(View, ledger.Result)) error {
+	return a.toStatus(a.ports.State.Edit(ctx, op, f))
 }
 
 func (a adminService) GetRules(ctx context.Context, _ *quoratev1.GetRulesRequest) (*quoratev1.GetRulesResponse, error) {
@@ -45,7 +41,9 @@ func (a adminService) GetRules(ctx context.Context, _ *quoratev1.GetRulesRequest
 }
 
 // ApplyRules implements quoratev1.AdminServer. Documents are kept sorted by
-// name, so that the order in which they were given changes nothing.
+// name, so that the order in which they were given changes nothing. The reading
+// before the edit saves an entry where there is nothing to change; whether the
+// condition holds is decided by the ledger, since other edits may be under way.
 func (a adminService) ApplyRules(ctx context.Context, req *quoratev1.ApplyRulesRequest) (*quoratev1.ApplyRulesResponse, error) {
 	if a.cfg.RulesDir != "" && !req.GetDryRun() {
 		return nil, a.toStatus(fmt.Errorf("%w (%s)", ErrRulesDir, a.cfg.RulesDir))
@@ -55,8 +53,6 @@ func (a adminService) ApplyRules(ctx context.Context, req *quoratev1.ApplyRulesR
 	if _, err := rules.Parse(sources); err != nil {
 		return nil, a.toStatus(err)
 	}
-	a.edit.Lock()
-	defer a.edit.Unlock()
 	resp := &quoratev1.ApplyRulesResponse{}
 	var cur uint64
 	if err := a.read(ctx, func(v View) {
@@ -73,12 +69,9 @@ func (a adminService) ApplyRules(ctx context.Context, req *quoratev1.ApplyRulesR
 	if !resp.Changed || req.GetDryRun() {
 		return resp, nil
 	}
-	if err := a.propose(ctx, ledger.SetRules{Sources: sources, IfVersion: req.GetIfVersion()}); err != nil {
-		return nil, err
-	}
-	err := a.read(ctx, func(v View) {
-		c := v.Ledger.Current()
-		resp.RulesVersion, resp.ConfigVersion, resp.Outstanding = c.RulesVersion, c.Version, outstanding(v)
+	err := a.edit(ctx, ledger.SetRules{Sources: sources, IfVersion: req.IfVersion}, func(v View, res ledger.Result) {
+		resp.RulesVersion, resp.ConfigVersion, resp.Changed = res.Rules, res.Config, res.Changed
+		resp.Outstanding = outstanding(v)
 	})
 	return resp, err
 }
@@ -179,21 +172,11 @@ func (a adminService) RemoveRegion(ctx context.Context, req *quoratev1.RemoveReg
 }
 
 func (a adminService) changeRegion(ctx context.Context, op ledger.Op) (*quoratev1.RegionChange, error) {
-	a.edit.Lock()
-	defer a.edit.Unlock()
-	version := func() (n uint64, err error) {
-		err = a.read(ctx, func(v View) { n = v.Ledger.Current().Version })
-		return n, err
-	}
-	before, err := version()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.propose(ctx, op); err != nil {
-		return nil, err
-	}
-	after, err := version()
-	return &quoratev1.RegionChange{ConfigVersion: after, Changed: after != before}, err
+	resp := &quoratev1.RegionChange{}
+	err := a.edit(ctx, op, func(_ View, res ledger.Result) {
+		resp.ConfigVersion, resp.Changed = res.Config, res.Changed
+	})
+	return resp, err
 }
 
 func (a adminService) NodeStatus(context.Context, *quoratev1.NodeStatusRequest) (*quoratev1.NodeStatusResponse, error) {

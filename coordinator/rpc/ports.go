@@ -30,9 +30,12 @@ type State interface {
 	// this node led at some moment after the call. Nothing that read was given
 	// may be used after it has returned.
 	Read(ctx context.Context, read func(View)) error
-	// Propose commits operations as one entry and returns one error per
-	// operation, in the ledger's words. After ErrUnknown nobody knows the outcome.
-	Propose(ctx context.Context, ops ...ledger.Op) ([]error, error)
+	// Edit commits an operation and calls read with its outcome and with a state
+	// that includes it; other edits may have followed already. It fails, without
+	// calling read, in the ledger's words when the operation was refused, and with
+	// ErrNotLeader, ErrNotReady or ErrNotApplied when it never will be applied.
+	// After any other error nobody knows.
+	Edit(ctx context.Context, op ledger.Op, read func(View, ledger.Result)) error
 }
 
 // View is what Read shows.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,9 +59,6 @@ type Server struct {
 	health  *health.Server
 	streams streams
 	metrics metrics
-	// edit serializes rule edits, so that a condition still holds when the edit
-	// is proposed.
-	edit sync.Mutex
 }
 
 // New returns a server that does not listen yet.

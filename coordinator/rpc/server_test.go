@@ -31,9 +31,11 @@ type node struct {
 	sync   func(context.Context, quota.SyncRequest, bool) (quota.SyncResponse, error)
 	gone   []string
 	told   []quota.SyncRequest // reports
-	err    error               // of Read and Propose
+	err    error               // of Read and Edit
 	ledger *ledger.Ledger
 	hint   Hint
+	// before and after are what happens just before and after an edit is applied.
+	before, after func()
 }
 
 func (n *node) Sync(ctx context.Context, req quota.SyncRequest, fresh bool) (quota.SyncResponse, error) {
@@ -60,15 +62,30 @@ func (n *node) Read(_ context.Context, read func(View)) error {
 	if n.err != nil {
 		return n.err
 	}
-	read(View{Ledger: n.ledger, Term: planner.NewTerm(0, n.ledger, planner.Config{}), Timing: quota.DefaultTiming()})
+	read(n.view())
 	return nil
 }
 
-func (n *node) Propose(_ context.Context, ops ...ledger.Op) ([]error, error) {
+func (n *node) Edit(_ context.Context, op ledger.Op, read func(View, ledger.Result)) error {
 	if n.err != nil {
-		return nil, n.err
+		return n.err
 	}
-	return n.ledger.Apply(n.ledger.Index()+1, ledger.Batch{Term: 1, Ops: ops}).Errs, nil
+	n.before()
+	res := n.apply(op)
+	n.after()
+	if err := res.Err(0); err != nil {
+		return err
+	}
+	read(n.view(), res)
+	return nil
+}
+
+func (n *node) apply(op ledger.Op) ledger.Result {
+	return n.ledger.Apply(n.ledger.Index()+1, ledger.Batch{Term: 1, Ops: []ledger.Op{op}})
+}
+
+func (n *node) view() View {
+	return View{Ledger: n.ledger, Term: planner.NewTerm(0, n.ledger, planner.Config{}), Timing: quota.DefaultTiming()}
 }
 
 func (n *node) Status() Status { return Status{Node: "n1", Role: "follower"} }
@@ -86,7 +103,7 @@ func echo(_ context.Context, req quota.SyncRequest, _ bool) (quota.SyncResponse,
 
 func serve(t *testing.T, change ...func(*Config)) (*node, *Server, *grpc.ClientConn) {
 	t.Helper()
-	n := &node{ledger: ledger.New(), sync: echo, hint: Hint{"n2", "n2:7600"}}
+	n := &node{ledger: ledger.New(), sync: echo, hint: Hint{"n2", "n2:7600"}, before: func() {}, after: func() {}}
 	cfg := Config{AnswerTimeout: 200 * time.Millisecond, SendTimeout: 200 * time.Millisecond}
 	for _, f := range change {
 		f(&cfg)

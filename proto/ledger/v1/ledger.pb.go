@@ -869,7 +869,7 @@ func (x *Drop) GetKey() []byte {
 type SetRules struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sources       []*Source              `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
-	IfVersion     uint64                 `protobuf:"varint,2,opt,name=if_version,json=ifVersion,proto3" json:"if_version,omitempty"`
+	IfVersion     *uint64                `protobuf:"varint,2,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -912,8 +912,8 @@ func (x *SetRules) GetSources() []*Source {
 }
 
 func (x *SetRules) GetIfVersion() uint64 {
-	if x != nil {
-		return x.IfVersion
+	if x != nil && x.IfVersion != nil {
+		return *x.IfVersion
 	}
 	return 0
 }
@@ -2286,11 +2286,12 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12 \n" +
 	"\vsurrendered\x18\x05 \x01(\x03R\vsurrendered\"\x18\n" +
 	"\x04Drop\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\"V\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\"j\n" +
 	"\bSetRules\x12+\n" +
-	"\asources\x18\x01 \x03(\v2\x11.ledger.v1.SourceR\asources\x12\x1d\n" +
+	"\asources\x18\x01 \x03(\v2\x11.ledger.v1.SourceR\asources\x12\"\n" +
 	"\n" +
-	"if_version\x18\x02 \x01(\x04R\tifVersion\";\n" +
+	"if_version\x18\x02 \x01(\x04H\x00R\tifVersion\x88\x01\x01B\r\n" +
+	"\v_if_version\";\n" +
 	"\tAddRegion\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x03R\x06weight\"%\n" +
@@ -2490,6 +2491,7 @@ func file_ledger_v1_ledger_proto_init() {
 		(*Op_Offer)(nil),
 		(*Op_Adopted)(nil),
 	}
+	file_ledger_v1_ledger_proto_msgTypes[10].OneofWrappers = []any{}
 	file_ledger_v1_ledger_proto_msgTypes[19].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Region)(nil),
