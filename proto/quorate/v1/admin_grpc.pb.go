@@ -36,8 +36,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Admin is answered by the leader, but NodeStatus by every node for itself. A
-// follower answers FAILED_PRECONDITION with a LeaderHint in the status details.
+// Admin is answered by the leader, and linearizable: every answer is what one
+// server that never fails would have given at some moment between call and answer.
+// Only NodeStatus is answered by every node for itself, from what it knows.
+//
+// FAILED_PRECONDITION with a LeaderHint in the status details means that this node
+// does not lead, or cannot prove it: nothing was done. After UNAVAILABLE,
+// DEADLINE_EXCEEDED or CANCELLED a change may have been made, or be made yet: read
+// before you try again, or use if_version. A refusal changes nothing.
 type AdminClient interface {
 	GetRules(ctx context.Context, in *GetRulesRequest, opts ...grpc.CallOption) (*GetRulesResponse, error)
 	// ApplyRules replaces all rule documents. One bad document changes nothing.
@@ -153,8 +159,14 @@ func (c *adminClient) NodeStatus(ctx context.Context, in *NodeStatusRequest, opt
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
 //
-// Admin is answered by the leader, but NodeStatus by every node for itself. A
-// follower answers FAILED_PRECONDITION with a LeaderHint in the status details.
+// Admin is answered by the leader, and linearizable: every answer is what one
+// server that never fails would have given at some moment between call and answer.
+// Only NodeStatus is answered by every node for itself, from what it knows.
+//
+// FAILED_PRECONDITION with a LeaderHint in the status details means that this node
+// does not lead, or cannot prove it: nothing was done. After UNAVAILABLE,
+// DEADLINE_EXCEEDED or CANCELLED a change may have been made, or be made yet: read
+// before you try again, or use if_version. A refusal changes nothing.
 type AdminServer interface {
 	GetRules(context.Context, *GetRulesRequest) (*GetRulesResponse, error)
 	// ApplyRules replaces all rule documents. One bad document changes nothing.
