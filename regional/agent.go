@@ -126,7 +126,8 @@ func (a *Agent) openStore() (err error) {
 		a.store = a.cfg.Store
 		return nil
 	}
-	cfg := redisbucket.Config{URL: a.cfg.Redis, Prefix: a.cfg.RedisPrefix, Logger: a.log, Registerer: a.cfg.Registerer}
+	cfg := a.cfg.redis()
+	cfg.Prefix, cfg.Logger, cfg.Registerer = a.cfg.RedisPrefix, a.log, a.cfg.Registerer
 	if a.cfg.Redis == Embedded {
 		a.log.Warn("the region's store is embedded: its buckets end with this process and no other agent can share them; give --redis a Redis for real use")
 		if a.embedded, err = embedded.Start(); err != nil {

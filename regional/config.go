@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/redisbucket"
 )
 
 // Embedded is the value of Config.Redis for a store inside the process, for
@@ -37,8 +37,16 @@ type Config struct {
 	Coordinators []string
 	// CoordinatorTLS, when set, is what the agent speaks to the coordinators.
 	CoordinatorTLS *tls.Config
-	// Redis is the URL of the region's Redis (redis://, rediss://, unix://), or Embedded.
+	// Redis is the URL of the region's Redis, one of redisbucket.Schemes, or Embedded.
 	Redis string
+	// RedisAccess is what that Redis wants to see: users, passwords, certificates.
+	RedisAccess redisbucket.Access
+	// RedisPoolSize is how many connections the agent opens, in a cluster to each
+	// node. Default 10 per CPU.
+	RedisPoolSize int
+	// RedisTimeout is how long a request waits for Redis before the rules'
+	// on_store_failure decides. Default 25 ms.
+	RedisTimeout time.Duration
 	// Store, when set, is the region's store in place of Redis.
 	Store Store
 	// RedisPrefix starts the names of all keys in Redis. Default "quorate:".
@@ -112,18 +120,19 @@ func (c Config) Validate() error {
 			bad("coordinators: %q is not host:port", a)
 		}
 	}
-	switch u, err := url.Parse(c.Redis); {
+	switch {
 	case c.Store != nil && c.Redis == "":
 	case c.Store != nil:
 		bad("redis: %q is not used when the store is given, leave one of them out", c.Redis)
 	case c.Redis == "":
-		bad("redis: missing, give redis://HOST:6379 or %s", Embedded)
+		bad("redis: missing, give %s, or %s", redisbucket.Schemes, Embedded)
+	case c.Redis == Embedded && c.RedisAccess != (redisbucket.Access{}):
+		bad("redis: %s needs no user, password or TLS, leave them out", Embedded)
 	case c.Redis == Embedded:
-	case err != nil:
-		// The error of url.Parse repeats the URL, which may hold a password.
-		bad("redis: not a URL, give redis://HOST:6379 or %s", Embedded)
-	case u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
-		bad("redis: scheme %q is not redis, rediss or unix, give redis://HOST:6379 or %s", u.Scheme, Embedded)
+	default:
+		if err := c.redis().Validate(); err != nil {
+			bad("%w", err)
+		}
 	}
 	if strings.ContainsAny(c.RedisPrefix, "{}") {
 		bad("redis-prefix: %q has braces, which would decide the cluster slot of every key", c.RedisPrefix)
@@ -150,6 +159,12 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// redis is the configuration of the store without what only New knows. The prefix
+// is checked here.
+func (c Config) redis() redisbucket.Config {
+	return redisbucket.Config{URL: c.Redis, Access: c.RedisAccess, PoolSize: c.RedisPoolSize, Budget: c.RedisTimeout}
 }
 
 // withDefaults fills in what may be missing.

@@ -25,7 +25,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	if !errors.Is(err, ErrConfig) {
 		t.Fatalf("want ErrConfig, have %v", err)
 	}
-	for _, want := range []string{"region:", `"c1"`, `":7600"`, `scheme "http"`, "grpc-addr", "redis-prefix", "drain"} {
+	for _, want := range []string{"region:", `"c1"`, `":7600"`, "redis URL is none of", "grpc-addr", "redis-prefix", "drain"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
 		}

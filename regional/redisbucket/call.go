@@ -125,8 +125,8 @@ func (s *Store) guard(ctx context.Context, op string, f func(c *redis.Client) er
 		s.metrics.took(op, time.Since(began))
 		return nil
 	}
-	if demoted(err) {
-		s.forsake(c)
+	if demoted(err) || unreachable(err) && s.breaker.State() == gobreaker.StateOpen {
+		s.forsake(c, err)
 	}
 	s.metrics.failed(op, reason(err))
 	return fmt.Errorf("%s in regional store: %w: %w", op, enforce.ErrStoreDown, err)

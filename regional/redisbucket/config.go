@@ -1,6 +1,7 @@
 package redisbucket
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,8 +20,10 @@ import (
 // Config is where the region's Redis is and how long to wait for it. Zero values
 // stand for the defaults.
 type Config struct {
-	// URL is redis://, rediss:// or unix://, as go-redis reads it.
+	// URL is one of Schemes: a single server, a primary that sentinels watch, or a
+	// cluster.
 	URL string
+	Access
 	// Prefix begins every key. Default "quorate:".
 	Prefix string
 	// DialTimeout bounds a connection attempt. Default 500 ms.
@@ -28,7 +31,11 @@ type Config struct {
 	// Timeout bounds each read and each write, and the wait for a pooled
 	// connection. Default 100 ms. A shorter deadline of the context wins.
 	Timeout time.Duration
-	// PoolSize is the number of connections. Default 10 per CPU.
+	// Budget bounds a whole Take, which a request waits for, with everything that
+	// may be in the way of it. Default 25 ms. A shorter deadline of the context wins.
+	Budget time.Duration
+	// PoolSize is the number of connections, in a cluster those to each node.
+	// Default 10 per CPU.
 	PoolSize int
 	// CheckEvery is how often State asks the server who it is, beside every new
 	// connection. Default 1 s.
@@ -44,18 +51,44 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
+// Access is what a server wants to see, beside what the URL has of it.
+type Access struct {
+	// Username and Password win over those of the URL.
+	Username, Password string
+	// SentinelUsername and SentinelPassword are for the sentinels, who have users
+	// of their own.
+	SentinelUsername, SentinelPassword string
+	// TLS is how to speak TLS; whether to is said by the URL. Default: what the
+	// machine trusts.
+	TLS *tls.Config
+}
+
 // Validate returns all problems of c.
 func (c Config) Validate() error {
 	var problems []error
-	if c.URL == "" {
-		problems = append(problems, errors.New("redis URL is empty: give redis://host:port/db"))
-	} else if _, err := redis.ParseURL(c.URL); err != nil {
-		problems = append(problems, fmt.Errorf("redis URL: %w", err))
+	a, err := parseURL(c.URL)
+	switch {
+	case c.URL == "":
+		problems = append(problems, errors.New("redis URL is empty: give "+Schemes))
+	case err != nil:
+		problems = append(problems, fmt.Errorf("redis URL %w", err))
+	case a.kind == cluster:
+		problems = append(problems, errors.New("redis URL names a cluster, which cannot be used yet"))
+	case c.TLS != nil && !a.tls:
+		problems = append(problems, errors.New("redis URL has no TLS, but TLS is configured: begin it with rediss, or leave the TLS settings out"))
+	case a.kind != sentinel && c.SentinelUsername+c.SentinelPassword != "":
+		problems = append(problems, errors.New("redis URL has no sentinels, but a user or password for them is given: begin it with redis+sentinel, or leave those out"))
+	}
+	if c.Username != "" && c.Password == "" {
+		problems = append(problems, errors.New("redis user name is given without a password"))
+	}
+	if c.SentinelUsername != "" && c.SentinelPassword == "" {
+		problems = append(problems, errors.New("sentinel user name is given without a password"))
 	}
 	if strings.ContainsAny(c.Prefix, "{}") {
 		problems = append(problems, fmt.Errorf("redis key prefix %q: braces would decide the cluster slot of every key", c.Prefix))
 	}
-	for name, d := range map[string]time.Duration{"dial timeout": c.DialTimeout, "timeout": c.Timeout, "check interval": c.CheckEvery, "probe interval": c.Probe} {
+	for name, d := range map[string]time.Duration{"dial timeout": c.DialTimeout, "timeout": c.Timeout, "budget of a decision": c.Budget, "check interval": c.CheckEvery, "probe interval": c.Probe} {
 		if d < 0 {
 			problems = append(problems, fmt.Errorf("redis %s %v is negative", name, d))
 		}
@@ -74,6 +107,7 @@ func (c Config) withDefaults() Config {
 	}
 	or(&c.DialTimeout, 500*time.Millisecond)
 	or(&c.Timeout, 100*time.Millisecond)
+	or(&c.Budget, 25*time.Millisecond)
 	or(&c.CheckEvery, time.Second)
 	or(&c.Probe, 500*time.Millisecond)
 	if c.Prefix == "" {
@@ -88,6 +122,7 @@ func (c Config) withDefaults() Config {
 // Store is a region's store on Redis. It is safe for concurrent use.
 type Store struct {
 	cfg     Config
+	address address
 	log     *slog.Logger
 	client  atomic.Pointer[redis.Client] // another one after a fail-over
 	breaker *gobreaker.CircuitBreaker[struct{}]
@@ -123,17 +158,20 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 		// The embedded interpreter reads no shebang.
 		edit = func(source string) string { return inner(stripShebang(source)) }
 	}
+	at, err := parseURL(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("open regional store: %w", err)
+	}
+	if cfg.Password != "" {
+		at.username, at.password = cfg.Username, cfg.Password
+	}
 	s := &Store{
-		cfg: cfg, log: cfg.Logger, scripts: build(edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
+		cfg: cfg, address: at, log: cfg.Logger, scripts: build(edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
 		stateKey: cfg.Prefix + "state", configKey: cfg.Prefix + "config", prevKey: cfg.Prefix + "config:prev",
 		bucketHead: cfg.Prefix + "b:{",
 	}
 	s.calls.New = func() any { return new(call) }
 	s.breaker = s.newBreaker()
-	client, err := s.dial()
-	if err != nil {
-		return nil, err
-	}
-	s.client.Store(client)
+	s.client.Store(s.dial())
 	return s, nil
 }

@@ -51,7 +51,7 @@ const patient = 5 * time.Second
 // openAt returns a store on addr with its own prefix.
 func openAt(tb testing.TB, url string, change func(*Config)) *Store {
 	tb.Helper()
-	cfg := Config{URL: url, Prefix: newPrefix(), Timeout: patient, DialTimeout: patient}
+	cfg := Config{URL: url, Prefix: newPrefix(), Timeout: patient, DialTimeout: patient, Budget: patient}
 	if change != nil {
 		change(&cfg)
 	}

@@ -99,7 +99,7 @@ func TestScriptsEqualReference(t *testing.T) {
 	if _, err := shared.Do("HSET", "test:clock", "s", "0", "us", "0"); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{URL: shared.URL(), ServerID: "life", Timeout: patient, DialTimeout: patient}
+	cfg := Config{URL: shared.URL(), ServerID: "life", Timeout: patient, DialTimeout: patient, Budget: patient}
 	real, err := open(cfg, withTestClock)
 	if err != nil {
 		t.Fatal(err)

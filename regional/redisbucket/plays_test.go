@@ -19,7 +19,7 @@ func openWithClock(t *testing.T) (s *Store, set func(at quota.Micros)) {
 	if _, err := shared.Do("HSET", "test:clock", "s", strconv.Itoa(int(playStart/quota.Second)), "us", "0"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(Config{URL: shared.URL(), Prefix: newPrefix(), ServerID: "plays", Timeout: patient, DialTimeout: patient}, withTestClock)
+	s, err := open(Config{URL: shared.URL(), Prefix: newPrefix(), ServerID: "plays", Timeout: patient, DialTimeout: patient, Budget: patient}, withTestClock)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,8 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 			return enforce.TakeResult{}, fmt.Errorf("take from %q: %w", asks[i].Key, err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Budget)
+	defer cancel()
 	c := s.calls.Get().(*call)
 	defer s.calls.Put(c)
 	c.words(s, t.Incarnation, t.Config, asks)

@@ -68,6 +68,9 @@ func (s *Server) Config(cfg redisbucket.Config) redisbucket.Config {
 		// in Go: there is no network whose fault a short timeout would show.
 		cfg.Timeout = time.Second
 	}
+	if cfg.Budget == 0 {
+		cfg.Budget = cfg.Timeout
+	}
 	return cfg
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	Dir string
 	// Args are more configuration words, for example "--maxmemory", "10mb".
 	Args []string
+	// sentinel is the configuration of a sentinel, which wants it in a file.
+	sentinel string
 }
 
 // Server is one redis-server process, or a sequence of them at one address.
@@ -46,6 +48,7 @@ type Server struct {
 	ownsDir bool
 	port    int
 	args    []string
+	conf    string // of a sentinel
 	proc    *os.Process
 }
 
@@ -58,7 +61,7 @@ func Start(opts Options) (*Server, error) {
 	if !ok {
 		return nil, ErrNotInstalled
 	}
-	s := &Server{path: path, dir: opts.Dir, args: opts.Args}
+	s := &Server{path: path, dir: opts.Dir, args: opts.Args, conf: opts.sentinel}
 	if s.dir == "" {
 		dir, err := os.MkdirTemp("", "quorate-redis-")
 		if err != nil {
@@ -194,13 +197,30 @@ func (s *Server) signal(verb string, sig syscall.Signal) error {
 	return nil
 }
 
+// words returns the arguments of a process.
+func (s *Server) words(logName string) ([]string, error) {
+	where := []string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", logName}
+	if s.conf == "" {
+		return append(append(where,
+			"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--maxmemory-policy", "noeviction"), s.args...), nil
+	}
+	// A sentinel writes what it learns into its file.
+	file := filepath.Join(s.dir, "sentinel.conf")
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		if err := os.WriteFile(file, []byte(s.conf), 0o600); err != nil {
+			return nil, fmt.Errorf("write sentinel configuration: %w", err)
+		}
+	}
+	return append(append([]string{file, "--sentinel"}, where...), s.args...), nil
+}
+
 // launch starts a process at the server's port and waits until it answers.
 func (s *Server) launch() error {
 	logName := filepath.Join(s.dir, "redis.log")
-	args := append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", logName,
-		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--maxmemory-policy", "noeviction",
-	}, s.args...)
+	args, err := s.words(logName)
+	if err != nil {
+		return err
+	}
 	proc, err := os.StartProcess(s.path, append([]string{s.path}, args...), &os.ProcAttr{
 		Dir: s.dir,
 		// A group of its own: an interrupt typed at the demo must not take the
