@@ -171,6 +171,8 @@ func reason(err error) string {
 		return "timeout"
 	case errors.Is(err, errNotUsable):
 		return "not_usable"
+	case errors.Is(err, errRights):
+		return "not_permitted"
 	}
 	return "error"
 }

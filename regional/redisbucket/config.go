@@ -132,6 +132,7 @@ type Store struct {
 
 	stateKey, configKey, prevKey, bucketHead string
 
+	rights  atomic.Bool  // the user has shown all its rights
 	checked atomic.Int64 // when State last checked the server's identity, in nanoseconds since start
 	start   time.Time
 
