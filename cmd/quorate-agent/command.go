@@ -27,8 +27,8 @@ type options struct {
 	Region       string   `key:"region" usage:"name of this region, as registered at the coordinator"`
 	Agent        string   `key:"agent" usage:"name of this agent, unique among all agents (default: host name and a random part)"`
 	Coordinators []string `key:"coordinators" usage:"gRPC addresses of all coordinator nodes"`
-	Redis        string   `key:"redis" secret:"url" usage:"the region's Redis: redis://, rediss:// or unix:// URL, or embedded for trying things out"`
-	RedisPrefix  string   `key:"redis_prefix" usage:"what the names of all keys in Redis start with"`
+
+	Redis redisOptions
 
 	GRPCAddr  string `key:"grpc_addr" usage:"address of Envoy's rate limit service, empty for none"`
 	HTTPAddr  string `key:"http_addr" usage:"address of /json and /v1/check, empty for none"`
@@ -55,7 +55,8 @@ type options struct {
 
 func defaults() options {
 	return options{
-		RedisPrefix: "quorate:", GRPCAddr: ":8081", HTTPAddr: ":8080", AdminAddr: ":6070",
+		Redis:    redisOptions{Prefix: "quorate:"},
+		GRPCAddr: ":8081", HTTPAddr: ":8080", AdminAddr: ":6070",
 		Reflection: true, Drain: 5 * time.Second, Log: logging.Default(),
 	}
 }
@@ -65,6 +66,9 @@ func command() *cobra.Command {
 	root := cli.Root("quorate-agent", "Enforce global rate limits in one region",
 		"quorate-agent answers Envoy's rate limit service (gRPC) and HTTP clients from the\n"+
 			"region's own Redis, and exchanges quota with the coordinator in the background.\n"+
+			"Variables of envoyproxy/ratelimit about its Redis (REDIS_URL, REDIS_TYPE, REDIS_AUTH,\n"+
+			"REDIS_TLS, ...) are understood where nothing else sets redis; those that cannot be\n"+
+			"are warned about.\n\n"+
 			"It starts without Redis and without a coordinator and is ready (/readyz) once it\n"+
 			"has rules from either.\n\n"+
 			"SIGTERM or Ctrl-C drains: readiness goes off, --drain-delay passes, requests in\n"+
@@ -73,6 +77,7 @@ func command() *cobra.Command {
 	root.Example = "  quorate-agent --region eu --coordinators c1:7600,c2:7600,c3:7600 --redis redis://localhost:6379\n" +
 		"  QUORATE_REGION=eu quorate-agent --config agent.yaml"
 	s := settings.New(&o)
+	s.Translate(envoyproxy)
 	s.Attach(root)
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if err := s.Load(); err != nil {
@@ -95,6 +100,9 @@ func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) 
 	if err != nil {
 		return cli.Fail(cli.Usage, err, "See quorate-agent --help.")
 	}
+	if o.Redis.Anyone {
+		log.Warn("redis_tls_insecure_skip_verify is set: the certificate of Redis is not checked, and whoever is in between can read and change all limits")
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Logger, cfg.Registerer, cfg.Version = log, registry, version.String()
@@ -116,15 +124,16 @@ func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) 
 func (o options) config() (regional.Config, error) {
 	style, err1 := style(o.Headers)
 	client, err2 := tlsfiles.Files{Cert: o.CoordinatorCert, Key: o.CoordinatorKey, CA: o.CoordinatorCA}.Client()
+	redis, err4 := o.Redis.access()
 	server, err3 := tlsfiles.Files{Cert: o.ServerCert, Key: o.ServerKey, CA: o.ServerCA}.Server()
 	cfg := regional.Config{
 		Region: o.Region, Agent: o.Agent, Coordinators: o.Coordinators, CoordinatorTLS: client,
-		Redis: o.Redis, RedisPrefix: o.RedisPrefix,
+		Redis: o.Redis.URL, RedisPrefix: o.Redis.Prefix, RedisAccess: redis, RedisPoolSize: o.Redis.PoolSize, RedisTimeout: o.Redis.Timeout,
 		GRPCAddr: o.GRPCAddr, HTTPAddr: o.HTTPAddr, AdminAddr: o.AdminAddr, ServerTLS: server,
 		Headers: style, Metadata: o.Metadata, Reflection: o.Reflection, ShadowMode: o.ShadowMode, QuotaMode: o.QuotaMode,
 		DrainDelay: o.DrainDelay, Drain: o.Drain,
 	}
-	return cfg, errors.Join(err1, err2, err3, cfg.Validate())
+	return cfg, errors.Join(err1, err2, err3, err4, cfg.Validate())
 }
 
 // style reads the list of header kinds.

@@ -18,6 +18,9 @@
 // set but empty counts as not set, since compose files and charts leave such
 // behind; a flag that is given always counts.
 //
+// Variables of another program, for which this one stands in, rank between the
+// file and the defaults: see Translate.
+//
 // A secret is never a flag and never shown. Beside the key itself there is
 // key_file, which names a file that holds it. secret:"url" is for URLs that may
 // carry a password: they may be flags, and only the password is hidden.

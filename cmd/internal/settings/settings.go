@@ -25,7 +25,8 @@ type Settings struct {
 	// env is os.Environ, except in tests.
 	env func() []string
 	// warnings are what Load noticed without being sure.
-	warnings []string
+	warnings  []string
+	translate Translator
 }
 
 // New describes target, a pointer to a struct whose values are the defaults. It
@@ -159,6 +160,7 @@ func (s *Settings) Load() error {
 	}
 	all = append(all, s.applyEnv(env)...)
 	all = append(all, s.applyFlags()...)
+	all = append(all, s.applyForeign()...)
 	if len(all) > 0 {
 		return all
 	}
@@ -166,8 +168,9 @@ func (s *Settings) Load() error {
 }
 
 // Warnings returns what Load noticed without being sure that it is wrong: a
-// variable that is one or two letters away from a setting. Kubernetes puts
-// variables of its own under the same prefix, so unknown ones are no errors.
+// variable that is one or two letters away from a setting, or one of another
+// program that does nothing here. Kubernetes puts variables of its own under the
+// same prefix, so unknown ones are no errors.
 func (s *Settings) Warnings() []string { return s.warnings }
 
 func (s *Settings) applyEnv(env map[string]string) (all Problems) {
