@@ -65,7 +65,7 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 // Judge makes the verdict on an ask. charged says that the take was admitted, so
 // that the balance is about to be charged.
 func Judge(a Ask, b Balance, charged bool) Verdict {
-	v := Verdict{Holding: b.Holding, Level: b.Level, Capacity: b.Capacity, Epoch: b.Epoch}
+	v := Verdict{Holding: b.Holding, Level: b.Level, Unspent: b.Unspent, Capacity: b.Capacity, Epoch: b.Epoch}
 	switch {
 	case a.Cost <= 0 || b.Holding == Allowed:
 		v.Admitted = true

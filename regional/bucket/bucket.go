@@ -159,6 +159,8 @@ type Verdict struct {
 	Holding  Holding
 	// Level is the level now: after the charge when the take was admitted.
 	Level quota.Tokens
+	// Unspent is the part of the elapsed time that has not become tokens yet.
+	Unspent quota.Micros
 	// Capacity is what is in force.
 	Capacity quota.Capacity
 	// Epoch is the epoch of the lease in force, 0 without one.

@@ -21,6 +21,7 @@
 //   - A bucket's timestamp is its own high-water mark; time that goes backward
 //     refills nothing, and time is never refilled twice.
 //   - A take over several buckets charges all of them or none.
+//   - Many takes served in one step are what they would be one after another.
 //   - Rounding favours the limit and never accumulates: the timestamp advances
 //     only by the time that was turned into tokens.
 //

@@ -3,6 +3,7 @@ package bucket
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/quorate/quorate/coordinator/quota"
 )
@@ -93,26 +94,39 @@ func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce, stan
 // that admits because of its mode is not charged.
 func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Verdict) {
 	merged, index := Merge(asks)
-	high := max(now, s.high)
-	balances := make([]Balance, len(merged))
-	ats := make([]quota.Micros, len(merged))
-	admitted = true
-	for i, a := range merged {
-		rec, found := s.find(a.Key)
-		balances[i], ats[i] = s.region.balance(now, high, rec, found, a.Standing, a.Mode)
-		admitted = admitted && Judge(a, balances[i], false).Admitted
+	run := Run{Count: 1, Costs: make([]quota.Tokens, len(merged))}
+	for i := range merged {
+		run.Costs[i] = merged[i].Cost
 	}
-	verdicts = make([]Verdict, len(merged))
-	for i, a := range merged {
-		b := balances[i]
-		verdicts[i] = Judge(a, b, admitted)
-		if admitted && a.Cost > 0 && b.Holding != Allowed {
+	start, n := s.TakeRuns(now, merged, []Run{run})
+	return n[0] == 1, Spread(Verdicts(merged, start, 0, n[0]), index)
+}
+
+// TakeRuns serves many requests for the same buckets, each of them once in asks
+// (whose costs are ignored), as if they came one after another: runs says in which
+// order, and what each asks for. It returns the buckets as they were before the
+// first request, and how many requests of each run were admitted.
+func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Balance, admitted []int) {
+	high := max(now, s.high)
+	start = make([]Balance, len(asks))
+	ats := make([]quota.Micros, len(asks))
+	for i, a := range asks {
+		rec, found := s.find(a.Key)
+		start[i], ats[i] = s.region.balance(now, high, rec, found, a.Standing, a.Mode)
+	}
+	left := slices.Clone(start)
+	admitted = make([]int, len(runs))
+	for i, r := range runs {
+		admitted[i] = r.Charge(left, r.Admit(left))
+	}
+	for i, a := range asks {
+		if b := left[i]; b.Level != start[i].Level {
 			rec, _ := s.find(a.Key)
-			rec.Level, rec.At = verdicts[i].Level, ats[i]-b.Unspent
+			rec.Level, rec.At = b.Level, ats[i]-b.Unspent
 			s.write(now, a.Key, rec, b.Capacity, a.Standing.Capacity)
 		}
 	}
-	return admitted, Spread(verdicts, index)
+	return start, admitted
 }
 
 // Charge takes tokens that were admitted while the store was away. A level may
