@@ -30,7 +30,7 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 		}
 		cmds[i] = newInts(ctx, args)
 	}
-	down := s.guard(ctx, "apply", func(c *redis.Client) error { return s.flush(ctx, c, cmds) })
+	down := s.guard(ctx, "apply", func(c *redis.Client) error { return s.flush(ctx, c, &s.scripts.apply, cmds) })
 
 	applied := make([]quota.Applied, 0, len(asks))
 	var problems []error
@@ -53,9 +53,9 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 	return applied, errors.Join(append(problems, down)...)
 }
 
-// flush sends cmds in one pipeline, and those again that met a server without
-// the script.
-func (s *Store) flush(ctx context.Context, c *redis.Client, cmds []redis.Cmder) error {
+// flush sends cmds, all calls of one script, in one pipeline, and those again that
+// met a server without the script.
+func (s *Store) flush(ctx context.Context, c *redis.Client, sc *script, cmds []redis.Cmder) error {
 	send := func(cmds []redis.Cmder) error {
 		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error { return p.BatchProcess(ctx, cmds...) })
 		return err
@@ -64,7 +64,7 @@ func (s *Store) flush(ctx context.Context, c *redis.Client, cmds []redis.Cmder) 
 	if !noScript(err) {
 		return err
 	}
-	if err := c.ScriptLoad(ctx, s.scripts.apply.source).Err(); err != nil {
+	if err := c.ScriptLoad(ctx, sc.source).Err(); err != nil {
 		return fmt.Errorf("load script: %w", err)
 	}
 	var again []redis.Cmder

@@ -102,12 +102,17 @@ func (s *Store) forsake(old *redis.Client, err error) {
 	}
 }
 
-// Close closes all connections.
+// Close closes all connections; what waits fails.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	if err := s.client.Load().Close(); err != nil {
+	for i := range s.lanes {
+		s.lanes[i].close()
+	}
+	err := s.client.Load().Close()
+	s.flushes.Wait()
+	if err != nil {
 		return fmt.Errorf("close regional store: %w", err)
 	}
 	return nil

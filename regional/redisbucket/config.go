@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"strings"
 	"sync"
@@ -128,7 +129,12 @@ type Store struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	scripts scripts
 	metrics metrics
-	calls   sync.Pool // *call
+
+	lanes   []lane
+	flushes sync.WaitGroup // flushes under way
+	waiters sync.Pool      // *waiter
+	groups  sync.Pool      // *group
+	seed    maphash.Seed
 
 	stateKey, configKey, prevKey, bucketHead string
 
@@ -169,9 +175,13 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 	s := &Store{
 		cfg: cfg, address: at, log: cfg.Logger, scripts: build(edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
 		stateKey: cfg.Prefix + "state", configKey: cfg.Prefix + "config", prevKey: cfg.Prefix + "config:prev",
-		bucketHead: cfg.Prefix + "b:{",
+		bucketHead: cfg.Prefix + "b:{", lanes: make([]lane, lanes), seed: maphash.MakeSeed(),
 	}
-	s.calls.New = func() any { return new(call) }
+	s.waiters.New = newWaiter
+	s.groups.New = func() any { return new(group) }
+	for i := range s.lanes {
+		s.lanes[i].open = make(map[uint64]*group)
+	}
 	s.breaker = s.newBreaker()
 	s.client.Store(s.dial())
 	return s, nil

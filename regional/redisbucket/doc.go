@@ -1,9 +1,10 @@
 // Package redisbucket keeps a region's buckets in the region's Redis: the store
 // port of package enforce, and what the sync loop needs of the region's state.
 //
-// One decision is one script call, and one script is one file in scripts/. The
-// arithmetic is that of package bucket, to the micro-token; a test compares the
-// two on random histories.
+// A decision is one script call at most: decisions that arrive while the server
+// works on others share the next call (see lane). One script is one file in
+// scripts/. The arithmetic is that of package bucket, to the micro-token; a test
+// compares the two on random histories.
 //
 //	<prefix>state           hash: incarnation, session, deadline, versions
 //	<prefix>config          the adopted configuration, as its adopter encoded it

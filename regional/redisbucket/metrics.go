@@ -11,6 +11,7 @@ import (
 type metrics struct {
 	seconds      *prometheus.HistogramVec
 	errors       *prometheus.CounterVec
+	takes, calls prometheus.Counter
 	open         prometheus.Gauge
 	incarnations prometheus.Counter
 }
@@ -26,6 +27,14 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Name: "quorate_store_call_errors_total",
 			Help: "Calls to the regional store without an answer, by operation and reason. Their outcome counts as spent.",
 		}, []string{"op", "reason"}),
+		takes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "quorate_store_takes_total",
+			Help: "Requests on buckets that were sent to the regional store.",
+		}),
+		calls: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "quorate_store_take_calls_total",
+			Help: "Script calls that carried them. quorate_store_takes_total divided by this is how many requests share a call: 1 on a quiet agent, more the busier it is.",
+		}),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "quorate_store_breaker_open",
 			Help: "1 while calls to the regional store fail fast because it did not answer.",
@@ -36,7 +45,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.seconds, m.errors, m.open, m.incarnations)
+		reg.MustRegister(m.seconds, m.errors, m.takes, m.calls, m.open, m.incarnations)
 	}
 	return m
 }
@@ -46,6 +55,11 @@ func (m *metrics) took(op string, d time.Duration) {
 }
 
 func (m *metrics) failed(op, reason string) { m.errors.WithLabelValues(op, reason).Inc() }
+
+func (m *metrics) flushed(takes, calls int) {
+	m.takes.Add(float64(takes))
+	m.calls.Add(float64(calls))
+}
 
 func (m *metrics) breaker(closed bool) {
 	if closed {

@@ -196,8 +196,10 @@ func (w *twins) step() {
 	// Read the state of both: it advances both high-water marks.
 	w.same("state", w.ref.State(w.now), state(w.t, w.real), nil, nil)
 	switch rapid.IntRange(0, 15).Draw(w.t, "op") {
-	case 0, 1, 2, 3, 4, 5:
+	case 0, 1, 2:
 		w.take()
+	case 3, 4, 5:
+		w.takeTogether()
 	case 6, 7, 8, 9:
 		w.apply()
 	case 10:
@@ -248,6 +250,74 @@ func (w *twins) take() {
 	want := enforce.TakeResult{Now: st.Now}
 	want.Admitted, want.Verdicts = w.ref.Take(w.now, t.Asks)
 	w.same("take", want, have, nil, err)
+}
+
+// takeTogether serves requests on several sets of buckets in one flush. The
+// reference serves one set after the other, and of each its runs.
+func (w *twins) takeTogether() {
+	st := w.ref.State(w.now)
+	type set struct {
+		group *group
+		runs  []bucket.Run
+		stale bool
+	}
+	var sets []set
+	var groups []*group
+	for range rapid.IntRange(1, 4).Draw(w.t, "sets") {
+		x := set{group: &group{incarnation: st.Incarnation, config: st.Config}}
+		if x.stale = rapid.IntRange(0, 9).Draw(w.t, "stale") == 0; x.stale {
+			x.group.config++
+		}
+		for _, key := range rapid.SampledFrom([][]quota.Key{{"a"}, {"b"}, {"a", "b"}, {"b", "c}{", "a"}}).Draw(w.t, "set") {
+			x.group.asks = append(x.group.asks, bucket.Ask{Key: key, Standing: w.standing(), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode"))})
+		}
+		for range rapid.IntRange(1, 3).Draw(w.t, "runs") {
+			r := bucket.Run{Count: rapid.IntRange(1, 4).Draw(w.t, "count")}
+			asks := slices.Clone(x.group.asks)
+			for i := range asks {
+				asks[i].Cost = w.cost(asks[i].Key, asks[i].Standing.Burst) / quota.Tokens(rapid.IntRange(1, 3).Draw(w.t, "part"))
+				r.Costs = append(r.Costs, asks[i].Cost)
+			}
+			if n := len(x.runs); n > 0 && slices.Equal(x.runs[n-1].Costs, r.Costs) {
+				x.runs[n-1].Count += r.Count
+			} else {
+				x.runs = append(x.runs, r)
+			}
+			for range r.Count {
+				waiter := newWaiter().(*waiter)
+				waiter.asks = asks
+				x.group.waiters = append(x.group.waiters, waiter)
+			}
+		}
+		sets = append(sets, x)
+		groups = append(groups, x.group)
+	}
+	new(flusher).flush(w.real, groups)
+	for _, x := range sets {
+		waiters := x.group.waiters
+		if x.stale {
+			for _, waiter := range waiters {
+				<-waiter.done
+				if !errors.Is(waiter.err, enforce.ErrStale) {
+					w.t.Fatalf("take together: want stale, have %v", waiter.err)
+				}
+			}
+			continue
+		}
+		left, admitted := w.ref.TakeRuns(w.now, x.group.asks, x.runs)
+		for i, r := range x.runs {
+			for place := range r.Count {
+				<-waiters[0].done
+				want := enforce.TakeResult{
+					Now: st.Now, Admitted: place < admitted[i], Verdicts: bucket.Verdicts(waiters[0].asks, left, place, admitted[i]),
+				}
+				have, err := waiters[0].result()
+				w.same("take together", want, have, nil, err)
+				waiters = waiters[1:]
+			}
+			r.Charge(left, admitted[i])
+		}
+	}
 }
 
 func (w *twins) apply() {

@@ -3,47 +3,17 @@ package redisbucket
 import (
 	"context"
 	"fmt"
-
-	"github.com/redis/go-redis/v9"
+	"hash/maphash"
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
 )
 
-// call is the reusable memory of one take. The words of the command point into
-// it, because a number in an interface would be an allocation each.
-type call struct {
-	incarnation string
-	config      uint64
-	keys        []string
-	nums        []int64
-	args        []any
-}
-
-// words fills the command's words for t.
-func (c *call) words(s *Store, incarnation string, config uint64, asks []bucket.Ask) {
-	c.incarnation, c.config = incarnation, config
-	c.keys, c.nums, c.args = c.keys[:0], c.nums[:0], c.args[:0]
-	for i := range asks {
-		a := &asks[i]
-		c.keys = append(c.keys, s.bucketKey(a.Key))
-		c.nums = append(c.nums, int64(a.Cost), int64(a.Mode), int64(a.Standing.Rate.Tokens), int64(a.Standing.Rate.Per),
-			int64(a.Standing.Burst), int64(a.Standing.Base), int64(a.Standing.Since))
-	}
-	c.args = append(c.args, "evalsha", &s.scripts.take.sha, len(asks)+1, &s.stateKey)
-	for i := range c.keys {
-		c.args = append(c.args, &c.keys[i])
-	}
-	c.args = append(c.args, &c.incarnation, &c.config)
-	for i := range c.nums {
-		c.args = append(c.args, &c.nums[i])
-	}
-}
-
 func (s *Store) bucketKey(k quota.Key) string { return s.bucketHead + string(k) + "}" }
 
-// Take asks all buckets of t in one script call.
+// Take asks all buckets of t in one atomic step, together with whatever else
+// waits for the store at that moment: see lane.
 func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, error) {
 	asks, index := bucket.Merge(t.Asks)
 	for i := range asks {
@@ -56,59 +26,43 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Budget)
 	defer cancel()
-	c := s.calls.Get().(*call)
-	defer s.calls.Put(c)
-	c.words(s, t.Incarnation, t.Config, asks)
-
-	var reply []int64
-	err := s.guard(ctx, "take", func(client *redis.Client) error {
-		var err error
-		reply, err = runInts(ctx, client, &s.scripts.take, c.args)
-		return err
-	})
-	if err != nil {
+	if err := ctx.Err(); err != nil {
+		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, err)
+	}
+	w := s.waiters.Get().(*waiter)
+	w.asks, w.gone = asks, false
+	id := s.identity(asks)
+	l := &s.lanes[id%uint64(len(s.lanes))]
+	if err := l.join(s, id, t.Incarnation, t.Config, w); err != nil {
 		return enforce.TakeResult{}, err
 	}
-	if len(reply) == 1 && reply[0] == 0 {
-		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w", enforce.ErrStale)
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		// The waiter is the lane's from here on, and so are the asks.
+		l.leave(w)
+		s.metrics.failed("take", reason(ctx.Err()))
+		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, ctx.Err())
 	}
-	res, ok := verdicts(asks, reply)
-	if !ok {
-		return res, fmt.Errorf("take in regional store: reply of %d numbers does not fit: %w", len(reply), enforce.ErrStoreDown)
+	res, err := w.result()
+	w.asks, w.answer = nil, answer{}
+	s.waiters.Put(w)
+	if err != nil {
+		return enforce.TakeResult{}, err
 	}
 	res.Verdicts = bucket.Spread(res.Verdicts, index)
 	return res, nil
 }
 
-// verdicts reads the reply of the take script.
-func verdicts(asks []bucket.Ask, reply []int64) (res enforce.TakeResult, ok bool) {
-	if len(reply) < 3 {
-		return res, false
-	}
-	res = enforce.TakeResult{Now: quota.Micros(reply[1]), Admitted: reply[2] == 1, Verdicts: make([]bucket.Verdict, len(asks))}
-	reply = reply[3:]
+// identity is a number that the same set of buckets always has; others may have
+// it too.
+func (s *Store) identity(asks []bucket.Ask) uint64 {
+	id := uint64(len(asks))
 	for i := range asks {
-		if len(reply) < 3 {
-			return res, false
-		}
-		b := bucket.Balance{
-			Holding: bucket.Holding(reply[0]), Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]),
-			Capacity: asks[i].Standing.Capacity,
-		}
-		reply = reply[3:]
-		if b.Holding == bucket.OnLease || b.Holding == bucket.OnHold {
-			if len(reply) < 4 {
-				return res, false
-			}
-			b.Capacity = quota.Capacity{
-				Rate: quota.Rate{Tokens: quota.Tokens(reply[0]), Per: quota.Micros(reply[1])}, Burst: quota.Tokens(reply[2]),
-			}
-			b.Epoch = quota.Epoch(reply[3])
-			reply = reply[4:]
-		}
-		res.Verdicts[i] = bucket.Judge(asks[i], b, res.Admitted)
+		// An odd factor, so that the order of the buckets counts.
+		id = id*0x9e3779b97f4a7c15 ^ maphash.String(s.seed, string(asks[i].Key))
 	}
-	return res, len(reply) == 0
+	return id
 }
 
 // chargeBatch bounds the time one charge script blocks the server.

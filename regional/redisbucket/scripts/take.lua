@@ -1,9 +1,13 @@
--- Takes from all buckets or from none.
--- KEYS: state, bucket...
--- ARGV: incarnation, config version, then per bucket: cost, mode, and the
---   standing share's rate, per, burst, base, since.
--- Reply: {0} when stale; else {1, now, admitted, then per bucket: holding,
---   level before the charge, unspent, and on a lease: rate, per, burst, epoch}.
+-- Serves requests on several sets of buckets, one set after the other. Of one set
+-- it serves all requests in their order: each takes from all buckets or from none.
+-- KEYS: state, then the buckets of each set.
+-- ARGV: incarnation, config version; how many standing shares follow, and of each
+--   its mode, rate, per, burst, base, since; then for each set: how many buckets
+--   and how many runs, the standing share of each bucket by its number, and for
+--   each run: how many requests, and what each of them costs in each bucket.
+-- Reply: {0} when stale; else {1, now, then for each set: for each bucket holding,
+--   level before all requests, unspent, and on a lease: rate, per, burst, epoch;
+--   and for each run how many requests are admitted, the first ones}.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
@@ -12,36 +16,62 @@ local high = st[5] + 0
 if high < now then high = now end
 live = session ~= '0' and high < st[3] + 0
 
-local reply, n = { 1, high, 1, 0, 0, 0 }, 3
-local writes = {}
-local a = 3
-for i = 2, #KEYS do
-  local cost, mode = ARGV[a] + 0, ARGV[a + 1]
-  local srate, sper, sburst = ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
-  local level, unspent, at, holding, rate, per, burst, epoch, found, lease, last =
-    look(KEYS[i], now, mode, srate, sper, sburst, ARGV[a + 5], ARGV[a + 6])
-  reply[n + 1], reply[n + 2], reply[n + 3] = holding, level, unspent
-  n = n + 3
-  if epoch > 0 then
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = rate, per, burst, epoch
-    n = n + 4
+local shares, a = {}, 4
+for i = 1, ARGV[3] + 0 do
+  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0 }
+  a = a + 6
+end
+
+local reply, n = { 1, high, 0, 0, 0, 0 }, 2
+local before, key = 1, 1 -- the key before this set's first, and the key at hand
+local words = #ARGV
+local level, writes = {}, {}
+while a <= words do
+  local buckets, runs = ARGV[a] + 0, ARGV[a + 1] + 0
+  a = a + 2
+  for i = 1, buckets do
+    key = before + i
+    local s = shares[ARGV[a] + 0]
+    a = a + 1
+    local unspent, at, holding, rate, per, burst, epoch, found, lease, last
+    level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last =
+      look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6])
+    reply[n + 1], reply[n + 2], reply[n + 3] = holding, level[i], unspent
+    n = n + 3
+    if epoch > 0 then
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = rate, per, burst, epoch
+      n = n + 4
+    end
+    writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding }
   end
-  if cost > 0 and holding ~= ALLOWED then
-    if level < cost or holding == DENIED then
-      reply[3] = 0
-    elseif reply[3] == 1 then
-      level = level - cost
-      writes[#writes + 1] = { KEYS[i], level, at - unspent, not found, lease and not last,
-        lifetime(level, rate, per, burst, srate, sper, sburst, last) }
+  for _ = 1, runs do
+    local admitted = ARGV[a] + 0
+    for i = 1, buckets do
+      local cost, holding = ARGV[a + i] + 0, writes[i][10]
+      if cost > 0 and holding ~= ALLOWED then
+        -- The quotient is exact: its factors are below 2^53.
+        if level[i] < cost or holding == DENIED then admitted = 0
+        elseif level[i] < cost * admitted then admitted = floor(level[i] / cost) end
+      end
+    end
+    if admitted > 0 then
+      for i = 1, buckets do
+        if writes[i][10] ~= ALLOWED then level[i] = level[i] - ARGV[a + i] * admitted end
+      end
+    end
+    n = n + 1
+    reply[n] = admitted
+    a = a + 1 + buckets
+  end
+  -- Everything about this set is computed: from here on nothing can fail but the
+  -- server.
+  for i = 1, buckets do
+    local w = writes[i]
+    if level[i] ~= w[1] then
+      local s = w[8]
+      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9]))
     end
   end
-  a = a + 7
-end
--- Everything is computed: from here on nothing can fail but the server.
-if reply[3] == 1 then
-  for i = 1, #writes do
-    local w = writes[i]
-    store(w[1], w[2], w[3], w[4], w[5], w[6])
-  end
+  before = before + buckets
 end
 return reply
