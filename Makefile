@@ -7,6 +7,8 @@ PKG      ?= ./...
 SEEDS    ?= 20000
 # Flags of `quorate-sim live`, for example DEMO_FLAGS="--duration 15s --seed 7".
 DEMO_FLAGS ?=
+# Flags of `quorate-sim bench-agent`, for example BENCH_FLAGS="--workload 'hot key' --rounds 5".
+BENCH_FLAGS ?=
 
 BUF           := github.com/bufbuild/buf/cmd/buf@v1.75.0
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -19,7 +21,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/quorate/quorate/cmd/internal/version.st
 RACE := $(if $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null),-race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint check proto demo bench fuzz mutants sweep test-envoy redis clean
+.PHONY: help build test race lint check proto demo bench bench-agent fuzz mutants sweep test-envoy redis clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +60,10 @@ demo: ## three coordinators, three regions, load and faults on this machine (DEM
 
 bench: ## run the benchmarks (BENCH=regexp PKG=./path)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+bench-agent: redis ## what a decision costs, over gRPC with a real Redis, beside other ways (BENCH_FLAGS; minutes)
+	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/quorate-sim ./cmd/quorate-sim
+	@./bin/quorate-sim bench-agent $(BENCH_FLAGS)
 
 fuzz: ## run each fuzz target for FUZZTIME=20s
 	@set -e; grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do \

@@ -111,7 +111,7 @@ func runBench(c *cobra.Command, o benchOptions, chosen []bench.Workload) error {
 	// A sweep of nothing knows where it was made.
 	made := report.NewSweep(sim.Sweep{}, 1, version.String(), began, 0)
 	all := bench.Comparison{
-		Origin:  bench.Origin{Commit: made.Commit, Go: made.Go, CPU: made.CPU, Date: made.Date, Command: typed(c.Flags()), Seeds: o.seeds},
+		Origin:  bench.Origin{Commit: made.Commit, Go: made.Go, CPU: made.CPU, Date: made.Date, Command: typed("bench", c.Flags()), Seeds: o.seeds},
 		Results: []bench.Result{},
 	}
 	p := progress{
@@ -199,8 +199,8 @@ func writeBench(talk io.Writer, o benchOptions, all bench.Comparison) error {
 
 // typed returns the command that makes the same again. It runs the source code,
 // because that is what a commit names; go run does not say the commit by itself.
-func typed(flags *pflag.FlagSet) string {
-	words := []string{"go run -buildvcs=true ./cmd/quorate-sim bench"}
+func typed(command string, flags *pflag.FlagSet) string {
+	words := []string{"go run -buildvcs=true ./cmd/quorate-sim " + command}
 	flags.Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {

@@ -143,7 +143,7 @@ func TestTheCommandCanBeTypedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `go run -buildvcs=true ./cmd/quorate-sim bench --workload 'it'\''s' --workload 'a, b' --workload plain`
-	if have := typed(f); have != want {
+	if have := typed("bench", f); have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
 }

@@ -8,12 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/cmd/internal/cli"
+	"github.com/quorate/quorate/sim/agentbench"
 	"github.com/quorate/quorate/sim/live"
 )
 
 func main() {
 	// A World starts this program again for each of its nodes.
 	live.Main()
+	// And a bench of the agent for each of its servers.
+	agentbench.Main()
 	os.Exit(cli.Main(root()))
 }
 
@@ -25,6 +28,6 @@ admit against what one central token bucket would have admitted.
 Exit codes: 0 the Bound was kept, 1 it was broken, 2 bad usage, 3 a part failed.`)
 	c.AddCommand(liveCommand(), mutantsCommand())
 	c.AddCommand(runCommand(), replayCommand(), sweepCommand(), reportCommand())
-	c.AddCommand(benchCommand())
+	c.AddCommand(benchCommand(), agentBenchCommand())
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/cmd/internal/cli"
+	"github.com/quorate/quorate/sim/agentbench"
 	"github.com/quorate/quorate/sim/live"
 	"github.com/quorate/quorate/sim/live/demo"
 )
@@ -20,6 +21,7 @@ const asProgram = "QUORATE_TEST_SIM"
 
 func TestMain(m *testing.M) {
 	live.Main()
+	agentbench.Main()
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
