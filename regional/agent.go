@@ -92,7 +92,7 @@ func (a *Agent) assemble() error {
 		Leases:     leases{a},
 		Wake:       func() { a.uplink.Urgent() },
 		Refresh:    func(ctx context.Context) error { return a.region.Refresh(ctx) },
-		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode,
+		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode, RememberDenials: true,
 	})
 	a.metrics = newMetrics(cfg.Registerer, cfg.Version, func() float64 { return float64(a.enforcer.Owing()) })
 	cfg.Registerer.MustRegister(a.held)
@@ -107,7 +107,7 @@ func (a *Agent) assemble() error {
 	a.uplink = uplink.New(uplink.Config{
 		Region: cfg.Region, Agent: cfg.Agent, Coordinators: cfg.Coordinators, Credentials: creds, Timing: cfg.Timing,
 		Dial: cfg.DialCoordinator, Clocks: cfg.Clocks,
-		Leave: cfg.Drain, Store: &heldStore{Store: a.store, held: a.held}, Local: a.region, Demand: a.demand,
+		Leave: cfg.Drain, Store: &heldStore{Store: a.store, held: a.held, forget: a.enforcer.Forget}, Local: a.region, Demand: a.demand,
 		Logger: a.log, Registerer: cfg.Registerer,
 	})
 	a.frontEnds()

@@ -65,15 +65,19 @@ func (s *toldStore) tell(op string, err error) {
 }
 
 // heldStore is the store as the sync loop uses it: it counts the leases that
-// this agent applied.
+// this agent applied, and tells decisions which buckets may hold more now.
 type heldStore struct {
 	Store
-	held *held
+	held   *held
+	forget func(quota.Key)
 }
 
 func (s *heldStore) Apply(ctx context.Context, incarnation string, asks []bucket.ApplyAsk) ([]quota.Applied, error) {
 	done, err := s.Store.Apply(ctx, incarnation, asks)
 	s.held.applied(asks, done)
+	for i := range asks {
+		s.forget(asks[i].Assignment.Key) // after an error it may be applied all the same
+	}
 	return done, err
 }
 

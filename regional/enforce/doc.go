@@ -4,8 +4,8 @@
 //
 //	request ──► rules.Match ──► counts ──► Store.Take ──► statuses
 //	                               │            │
-//	         zero, too large ◄─────┘            ├─► stale: refresh, once more
-//	         (denied without store)             ├─► nothing held: wait for a lease, once more
+//	    zero, too large, denied ◄──┘            ├─► stale: refresh, once more
+//	    just now (without store)                ├─► nothing held: wait for a lease, once more
 //	                                            └─► store away: the failure ladder
 //
 // It also owns the failure ladder: what happens to each rule while the store is

@@ -31,6 +31,9 @@ type Config struct {
 	// MaxWaiting is how many requests may wait for a first lease at one time.
 	// Default 1,024.
 	MaxWaiting int
+	// RememberDenials answers from memory where the store would surely deny. Then
+	// Forget has to be called for what is applied.
+	RememberDenials bool
 	// MaxLocalKeys is how many keys the failure ladder admits for while the
 	// store is away; further keys are denied. Default 65,536.
 	MaxLocalKeys int
@@ -53,6 +56,8 @@ type Enforcer struct {
 	local *local
 	waits *waits
 	plans sync.Pool
+	// denials is nil when they are not remembered.
+	denials *denials
 
 	refreshing chan struct{} // holds a token while somebody refreshes
 	refreshed  atomic.Int64  // when a refresh last changed nothing, 0 for never
@@ -93,6 +98,9 @@ func New(cfg Config) *Enforcer {
 		waits:      newWaits(cfg.MaxWaiting),
 		refreshing: make(chan struct{}, 1),
 	}
+	if cfg.RememberDenials {
+		e.denials = new(denials)
+	}
 	e.plans.New = func() any { return new(plan) }
 	e.view.Store(&View{})
 	return e
@@ -103,6 +111,21 @@ func New(cfg Config) *Enforcer {
 func (e *Enforcer) Adopt(a *lease.Adoption) {
 	if a != nil {
 		e.snap.Store(&snapshot{Adoption: a})
+		e.forgetAll()
+	}
+}
+
+// Forget says that an assignment for k may have been applied: what is remembered of
+// its bucket is of no use any more.
+func (e *Enforcer) Forget(k quota.Key) {
+	if e.denials != nil {
+		e.denials.forget(k)
+	}
+}
+
+func (e *Enforcer) forgetAll() {
+	if e.denials != nil {
+		e.denials.clear()
 	}
 }
 
@@ -118,7 +141,11 @@ func (e *Enforcer) Adoption() *lease.Adoption {
 // decides between lease_empty and coordinator_unreachable, whether waiting for a
 // lease makes sense, and how many agents share what is left without the store.
 func (e *Enforcer) SetView(v View) {
-	e.view.Store(&v)
+	was := e.view.Swap(&v)
+	renewed := was.Region.Deadline <= v.Now && v.Region.Deadline > v.Now
+	if renewed || was.Region.Session != v.Region.Session || was.Region.Incarnation != v.Region.Incarnation {
+		e.forgetAll()
+	}
 	if s := e.snap.Load(); s != nil && s.Incarnation == v.Region.Incarnation {
 		s.saw(v.Now)
 	}
@@ -168,13 +195,14 @@ func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (
 // it returns an error that is ErrStale; after another error the outcome of the
 // last call is unknown.
 func (e *Enforcer) answer(ctx context.Context, now time.Duration, s *snapshot, p *plan) error {
+	e.recall(now, p)
 	if err := e.enforced(ctx, now, s, p); err != nil {
 		return err
 	}
 	// Shadow rules are counted whatever the others said, and never change it. An
 	// error is not one of the request; it may have been charged, so it is not
 	// tried again.
-	p.retained = e.take(ctx, s, p, true) != nil
+	p.retained = e.take(ctx, now, s, p, true) != nil
 	if !p.retained {
 		e.observe(p, true, false)
 	}
@@ -184,6 +212,7 @@ func (e *Enforcer) answer(ctx context.Context, now time.Duration, s *snapshot, p
 // enforced answers the rules that can deny.
 func (e *Enforcer) enforced(ctx context.Context, now time.Duration, s *snapshot, p *plan) error {
 	if p.over() {
+		e.observe(p, false, false)
 		return nil // denied whatever the store would say
 	}
 	if e.local.owesAny(p) {
@@ -191,7 +220,7 @@ func (e *Enforcer) enforced(ctx context.Context, now time.Duration, s *snapshot,
 		// charged yet: the record still shows them.
 		return errOwing
 	}
-	if err := e.take(ctx, s, p, false); err != nil {
+	if err := e.take(ctx, now, s, p, false); err != nil {
 		return err
 	}
 	e.observe(p, false, false)
@@ -200,7 +229,7 @@ func (e *Enforcer) enforced(ctx context.Context, now time.Duration, s *snapshot,
 	}
 	p.waited = true
 	p.reopen()
-	err := e.take(ctx, s, p, false)
+	err := e.take(ctx, now, s, p, false)
 	if err == nil {
 		e.observe(p, false, true)
 		e.waits.judged(now, p)
@@ -214,8 +243,9 @@ var errOwing = errors.New("local debt is not settled yet")
 // take asks the store for one class of counts, the shadow rules or the others.
 // It asks again without those that deny, as long as the request can do without
 // them; each answer leaves fewer, and only the last one charges anything.
-func (e *Enforcer) take(ctx context.Context, s *snapshot, p *plan, shadow bool) error {
+func (e *Enforcer) take(ctx context.Context, now time.Duration, s *snapshot, p *plan, shadow bool) error {
 	for p.gather(shadow) {
+		changes := e.changes()
 		res, err := e.cfg.Store.Take(ctx, Take{Incarnation: s.Incarnation, Config: s.Version, Asks: p.asks})
 		if err == nil && len(res.Verdicts) != len(p.asks) {
 			err = fmt.Errorf("%w: %d verdicts on %d asks", ErrStoreDown, len(res.Verdicts), len(p.asks))
@@ -226,6 +256,7 @@ func (e *Enforcer) take(ctx context.Context, s *snapshot, p *plan, shadow bool) 
 		e.local.up()
 		s.saw(res.Now)
 		p.record(res, e.connected(res.Now))
+		e.remember(now, changes, p)
 		if res.Admitted || !shadow && p.over() {
 			return nil
 		}

@@ -53,6 +53,7 @@ type item struct {
 	asked     bool
 	over      bool
 	connected bool // the region had a session when it was asked
+	known     bool // a denial of its key is remembered
 	local     bool // answered by the failure ladder; v is then a local bucket's
 	v         bucket.Verdict
 }

@@ -60,16 +60,20 @@ func (p *plan) binding(c *count) Status {
 	}
 	var bind Status
 	var least float64
-	for i, it := range p.items[c.first : c.first+c.n] {
+	found := false
+	for _, it := range p.items[c.first : c.first+c.n] {
 		if !it.asked && !it.local {
+			if c.over && !p.degraded {
+				continue // another limit of it denies from memory
+			}
 			if c.rule.Shadow && (p.degraded || p.retained) {
 				return Status{Reason: StoreDegraded}
 			}
 			return Status{Reason: NotAsked}
 		}
 		s, left := it.status(), it.left()
-		if i == 0 || s.Over && (!bind.Over || s.Retry > bind.Retry) || !s.Over && !bind.Over && left < least {
-			bind, least = s, left
+		if !found || s.Over && (!bind.Over || s.Retry > bind.Retry) || !s.Over && !bind.Over && left < least {
+			bind, least, found = s, left, true
 		}
 	}
 	return bind
