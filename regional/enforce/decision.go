@@ -58,6 +58,41 @@ const (
 	NotAsked Reason = "not_asked"
 )
 
+// Scope says what is out of tokens when a status denies for the reason: "world",
+// the whole limit; "region", what this region may spend of it; "limit", the
+// limit itself, which no wait changes. Empty for the reasons of admissions.
+func (r Reason) Scope() string {
+	switch r {
+	case GlobalExhausted:
+		return "world"
+	case LeaseEmpty, CoordinatorUnreachable, StoreDegraded:
+		return "region"
+	case BurstExceeded, ZeroLimit:
+		return "limit"
+	}
+	return ""
+}
+
+// Source says whose tokens a status speaks of: those that were taken, or those
+// that were not enough. The values are stable, as those of Reason.
+type Source string
+
+// The sources. A status of which nothing was counted has none of them.
+const (
+	// FromLease: the region's lease.
+	FromLease Source = "lease"
+	// FromShare: the region's standing share.
+	FromShare Source = "standing_share"
+	// FromHeldLease: the last lease, kept while the coordinator is away (on_disconnect: hold).
+	FromHeldLease Source = "held_lease"
+	// FromFallback: this agent's part of the standing share, while the store is away.
+	FromFallback Source = "fallback"
+	// FromPolicy: nobody's, as on_disconnect or on_store_failure admits or denies all.
+	FromPolicy Source = "policy"
+	// FromNobody: the region has no standing share of the key, and no lease yet.
+	FromNobody Source = "none"
+)
+
 // Status is the answer for one descriptor.
 type Status struct {
 	// Over says that this descriptor is over its limit. Never set for a shadow rule.
@@ -77,9 +112,12 @@ type Status struct {
 	// Reset is the time until the region's bucket is full again. Never negative.
 	Reset time.Duration
 	// Retry is how long to wait before the same cost may fit, zero when not
-	// over. It is never longer than the limit needs to fill from empty.
+	// over. It is never longer than the limit needs to fill from empty, or from
+	// the debt that an outage of the store has left.
 	Retry  time.Duration
 	Reason Reason
+	// Source says whose tokens Reason speaks of.
+	Source Source
 }
 
 // Decision is the answer to a request.

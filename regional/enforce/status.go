@@ -94,7 +94,7 @@ func (it *item) left() float64 {
 }
 
 func (it *item) status() Status {
-	s := Status{Over: it.over, Limit: it.limit, Reason: it.reason()}
+	s := Status{Over: it.over, Limit: it.limit, Reason: it.reason(), Source: it.source()}
 	w := window(it.limit)
 	s.Reset = min(w, it.v.Full.Duration())
 	if it.over {
@@ -105,8 +105,14 @@ func (it *item) status() Status {
 	return s
 }
 
-// retry is how long to wait for the cost to fit, at most the limit's window w.
+// retry is how long to wait for the cost to fit, at most the limit's window w
+// and the time that a debt needs to be paid back before it.
 func (it *item) retry(w time.Duration) time.Duration {
+	if it.v.Level < 0 {
+		if debt, ok := it.v.Capacity.TimeTo(it.v.Level, 0); ok {
+			w += debt.Duration()
+		}
+	}
 	switch {
 	case it.v.Retry == 0:
 		// Denied although there is enough: a debt is being settled.
@@ -147,6 +153,23 @@ func (it *item) reason() Reason {
 		return LeaseEmpty
 	}
 	return CoordinatorUnreachable
+}
+
+func (it *item) source() Source {
+	switch it.v.Holding {
+	case bucket.Denied, bucket.Allowed:
+		return FromPolicy
+	case bucket.OnHold:
+		return FromHeldLease
+	case bucket.OnLease:
+		return FromLease
+	case bucket.OnStanding:
+		if it.local {
+			return FromFallback
+		}
+		return FromShare
+	}
+	return FromNobody
 }
 
 // wholeLimit reports whether the region holds nearly all that it can get of the
