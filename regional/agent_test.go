@@ -15,6 +15,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/headers"
 	"github.com/quorate/quorate/regional/redisbucket/redistest"
 )
@@ -300,7 +301,8 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if x.Rule != "api/user" || len(x.Limits) != 1 || x.Limits[0].Record == nil || x.Limits[0].Now == nil || x.Limits[0].Now.AdmitsOne ||
-			x.State == nil || x.State.Session != 1 || len(x.Considered) == 0 {
+			x.State == nil || x.State.Session != 1 || len(x.Considered) == 0 ||
+			!x.Over || x.Reason != enforce.LeaseEmpty || x.Source != enforce.FromShare || x.Scope != "region" || x.RetryUS <= 0 {
 			t.Errorf("have %s", body)
 		}
 		if _, _, body := a.get(t, a.admin+"/v1/explain?domain=api&nobody=1"); !strings.Contains(body, `"no_rule"`) {

@@ -21,7 +21,20 @@ type Explanation struct {
 	Domain  string         `json:"domain"`
 	Rule    string         `json:"rule,omitempty"`
 	Version uint64         `json:"config_version"`
-	Reason  enforce.Reason `json:"reason"`
+	// Over says that a request of cost 1 would be denied. Reason is why it would
+	// be answered so; Source says whose tokens that is about, and Scope whether
+	// the region or the world is out of them (see enforce).
+	Over   bool           `json:"over"`
+	Reason enforce.Reason `json:"reason"`
+	Source enforce.Source `json:"source,omitempty"`
+	Scope  string         `json:"scope,omitempty"`
+	// RetryUS is how long to wait for the tokens, Never that no wait helps, and
+	// Shadow that the rule would deny if it were no shadow rule.
+	RetryUS int64 `json:"retry_us,omitempty"`
+	Never   bool  `json:"never,omitempty"`
+	Shadow  bool  `json:"shadow,omitempty"`
+	// Binding is the limit that all this is about, where the rule has several.
+	Binding string `json:"binding,omitempty"`
 	// Considered traces the match: what was tried and why it did not match.
 	Considered []string           `json:"considered"`
 	Limits     []LimitExplanation `json:"limits,omitempty"`
@@ -103,12 +116,20 @@ func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entr
 	if len(rule.Limits) == 0 {
 		return x, nil
 	}
-	// A cost of zero looks and charges nothing, and the reason of a look is that
-	// of the limit that binds.
-	if d, err := a.enforcer.Decide(ctx, time.Since(a.start), enforce.Request{
-		Domain: domain, Descriptors: []enforce.Descriptor{{Entries: entries, Hits: new(uint64)}},
-	}); err == nil && len(d.Statuses) == 1 {
-		x.Reason = d.Statuses[0].Reason
+	d, err := a.enforcer.Look(ctx, time.Since(a.start), enforce.Request{
+		Domain: domain, Descriptors: []enforce.Descriptor{{Entries: entries}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	b := d.Statuses[0]
+	x.Over, x.Reason, x.Source = b.Over, b.Reason, b.Source
+	if b.Over {
+		x.Scope = b.Reason.Scope()
+	}
+	x.RetryUS, x.Never, x.Shadow = int64(quota.MicrosOf(b.Retry)), b.Never, b.Shadowed
+	if b.Limit != nil {
+		x.Binding = b.Limit.Name
 	}
 	for i := range rule.Limits {
 		x.Limits = append(x.Limits, a.explainLimit(ctx, ad.Standing, rule, i, domain, entries, s, ad.Incarnation, ad.Version))
