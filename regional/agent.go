@@ -165,8 +165,10 @@ func (a *Agent) frontEnds() {
 	a.rls = envoyrls.New(envoyrls.Config{
 		Decide: a.decide, Headers: a.cfg.Headers, Metadata: a.cfg.Metadata, Reflection: a.cfg.Reflection, TLS: a.cfg.ServerTLS,
 	})
+	check := headers.Full()
+	check.Epoch = a.cfg.Headers.Epoch
 	a.http = httpapi.NewServer(httpapi.Handler(httpapi.Config{
-		Decide: a.decide, JSON: a.json, NotReady: a.NotReady, Headers: headers.Full(),
+		Decide: a.decide, JSON: a.json, NotReady: a.NotReady, Headers: check,
 	}), a.log)
 	a.admin = httpapi.NewServer(httpapi.Admin(httpapi.AdminConfig{
 		Metrics: a.metricsHandler(), NotReady: a.NotReady, Rules: a.rulesText, Explain: a.explain,

@@ -62,7 +62,8 @@ type Config struct {
 	Clocks          func() (mono, boot, realtime quota.Micros)
 	// ServerTLS, when set, is what GRPCAddr speaks.
 	ServerTLS *tls.Config
-	// Headers are added to RLS replies; /v1/check always has all of them.
+	// Headers are added to RLS replies. /v1/check always has the full set, and
+	// takes only Epoch from here.
 	Headers headers.Style
 	// Metadata adds the deciding rules to RLS replies as dynamic metadata.
 	Metadata bool

@@ -94,9 +94,12 @@ func TestStyle(t *testing.T) {
 		kinds []string
 		want  headers.Style
 	}{
-		"nothing":  {nil, headers.Style{}},
-		"all":      {[]string{"all"}, headers.Full()},
-		"some":     {[]string{"IETF", " retry-after"}, headers.Style{IETF: true, RetryAfter: true}},
+		"nothing": {nil, headers.Style{}},
+		"all":     {[]string{"all"}, headers.Full()},
+		"some":    {[]string{"IETF", " retry-after"}, headers.Style{IETF: true, RetryAfter: true}},
+		"beside all": {[]string{"epoch", "all", "explain"}, headers.Style{
+			Legacy: true, IETF: true, RetryAfter: true, Reason: true, Explain: true, Epoch: true,
+		}},
 		"explicit": {[]string{"none"}, headers.Style{}},
 	} {
 		if have, err := style(c.kinds); err != nil || have != c.want {

@@ -52,7 +52,7 @@ func fromDecision(d enforce.Decision, style headers.Style, metadata bool) *rls.R
 	for i := range d.Statuses {
 		m.Statuses[i] = fromStatus(&d.Statuses[i])
 	}
-	for _, h := range headers.Render(d, style) {
+	for _, h := range headers.Render(d, style, time.Now()) {
 		m.ResponseHeadersToAdd = append(m.ResponseHeadersToAdd, &corev3.HeaderValue{Key: h.Name, Value: h.Value})
 	}
 	if metadata {
@@ -127,6 +127,12 @@ func metadataOf(d enforce.Decision) *structpb.Struct {
 			"reason": structpb.NewStringValue(string(s.Reason)),
 			"over":   structpb.NewBoolValue(s.Over),
 			"shadow": structpb.NewBoolValue(s.Shadowed),
+		}
+		if s.Source != "" {
+			fields["source"] = structpb.NewStringValue(string(s.Source))
+		}
+		if s.Over {
+			fields["scope"] = structpb.NewStringValue(s.Reason.Scope())
 		}
 		if s.Rule != nil {
 			fields["rule"] = structpb.NewStringValue(s.Rule.ID)

@@ -7,10 +7,12 @@
 //   - X-RateLimit-Limit, -Remaining, -Reset (and -Retry-After on a denial)
 //     describe the one limit that binds: the one to wait longest for when the
 //     request is denied, else the one with the least left. Reset is in seconds
-//     from now.
+//     from now, or a Unix time (Style.Epoch).
 //   - RateLimit-Policy and RateLimit, of the IETF draft "RateLimit header fields
 //     for HTTP", describe every limit that counted the request.
 //   - Retry-After (RFC 9110, section 10.2.3) appears on denials only.
+//
+// X-RateLimit-Explain is our own: why every descriptor was answered as it was.
 //
 // Every number is a whole one, never negative; times are rounded up, so that a
 // client that waits exactly as long as it was told is served, and a denial
@@ -37,6 +39,7 @@ const (
 	RetryAfter = "Retry-After"
 	RateLimit  = "RateLimit"
 	Policy     = "RateLimit-Policy"
+	Explain    = "X-RateLimit-Explain" // of requests too: see Asked
 )
 
 // Header is one header field.
@@ -52,26 +55,36 @@ type Style struct {
 	RetryAfter bool
 	// Reason renders X-RateLimit-Rule and X-RateLimit-Reason on denials.
 	Reason bool
+	// Explain renders X-RateLimit-Explain, on admissions too.
+	Explain bool
+	// Epoch makes X-RateLimit-Reset a Unix time in seconds, as GitHub has it,
+	// instead of seconds from now. The other fields are never times of day.
+	Epoch bool
 }
 
-// Full renders everything.
+// Full renders everything but Explain, which is for whoever asks why.
 func Full() Style { return Style{Legacy: true, IETF: true, RetryAfter: true, Reason: true} }
 
 // None reports whether the style renders nothing.
-func (s Style) None() bool { return s == Style{} }
+func (s Style) None() bool { return s == Style{Epoch: s.Epoch} }
 
-// Render returns the header fields of d, in a fixed order.
-func Render(d enforce.Decision, style Style) []Header {
+// Render returns the header fields of d, in a fixed order. now is the time of
+// day, read only for Style.Epoch.
+func Render(d enforce.Decision, style Style, now time.Time) []Header {
 	if style.None() {
 		return nil
 	}
 	var out []Header
 	bind := Binding(d)
 	if style.Legacy && bind != nil {
+		reset := Seconds(bind.Reset)
+		if style.Epoch {
+			reset = epoch(now.Add(bind.Reset))
+		}
 		out = append(out,
 			Header{Limit, strconv.FormatUint(uint64(bind.Limit.RequestsPerUnit), 10)},
 			Header{Remaining, strconv.FormatUint(uint64(bind.Remaining), 10)},
-			Header{Reset, strconv.FormatInt(Seconds(bind.Reset), 10)})
+			Header{Reset, strconv.FormatInt(reset, 10)})
 		if d.Over {
 			out = append(out, Header{XRetry, strconv.FormatInt(RetrySeconds(d), 10)})
 		}
@@ -80,6 +93,9 @@ func Render(d enforce.Decision, style Style) []Header {
 		if limits, policies := structured(d); limits != "" {
 			out = append(out, Header{RateLimit, limits}, Header{Policy, policies})
 		}
+	}
+	if style.Explain && len(d.Statuses) > 0 {
+		out = append(out, Header{Explain, Explanation(d)})
 	}
 	if !d.Over {
 		return out
@@ -130,21 +146,18 @@ func RetrySeconds(d enforce.Decision) int64 {
 	return max(1, Seconds(longest))
 }
 
-// wait returns how long to wait for s, bounded by the longest time its limit can
-// ask for. A request that can never be served is told to wait that long: a
-// small number would invite a loop (case K11).
+// wait returns how long to wait for s: what the decision says, which bounds it.
+// A request that can never be served, or nobody knows when, is told the longest
+// time that its limit can ask for: a small number would invite a loop (case K11).
 func wait(s enforce.Status) time.Duration {
-	if s.Limit == nil {
+	if s.Limit == nil || s.Retry > 0 && !s.Never {
 		return s.Retry
 	}
 	longest := Window(s.Limit)
 	if full, ok := s.Limit.TimeTo(0, s.Limit.Burst); ok {
 		longest = max(longest, full.Duration())
 	}
-	if s.Never || s.Retry <= 0 {
-		return longest
-	}
-	return min(s.Retry, longest)
+	return longest
 }
 
 // Window returns the period of a limit, unit times multiplier.
@@ -156,6 +169,15 @@ func Seconds(d time.Duration) int64 {
 		return 0
 	}
 	return int64((d-1)/time.Second) + 1
+}
+
+// epoch rounds t up to a Unix time in whole seconds, never negative.
+func epoch(t time.Time) int64 {
+	s := t.Unix()
+	if t.Nanosecond() > 0 {
+		s++
+	}
+	return max(0, s)
 }
 
 // PolicyName returns the name under which clients see a limit: the name the

@@ -24,6 +24,9 @@ func limit(name string, n uint32, per time.Duration) *rules.Limit {
 	}
 }
 
+// now is half a second past a whole one.
+var now = time.Unix(1_700_000_000, 500_000_000)
+
 func lines(hs []Header) string {
 	var b strings.Builder
 	for _, h := range hs {
@@ -72,6 +75,18 @@ func TestRender(t *testing.T) {
 			style: Style{IETF: true},
 			want:  "RateLimit: \"per-user\";r=3;t=2\nRateLimit-Policy: \"per-user\";q=100;w=60\n",
 		},
+		"reset as a time of day, rounded up; the others stay seconds": {
+			d: enforce.Decision{Statuses: []enforce.Status{
+				{Rule: perUser, Limit: minute, Remaining: 7, Reset: 1500 * time.Millisecond},
+			}},
+			style: Style{Legacy: true, IETF: true, Epoch: true},
+			want: "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 1700000002\n" +
+				"RateLimit: \"per-user\";r=7;t=2\nRateLimit-Policy: \"per-user\";q=100;w=60\n",
+		},
+		"epoch alone renders nothing": {
+			d:     enforce.Decision{Statuses: []enforce.Status{{Rule: perUser, Limit: minute}}},
+			style: Style{Epoch: true},
+		},
 		"shadow rules do not bind": {
 			d: enforce.Decision{Statuses: []enforce.Status{
 				{Rule: perUser, Limit: minute, Shadowed: true},
@@ -81,7 +96,7 @@ func TestRender(t *testing.T) {
 			want:  "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 5\nX-RateLimit-Reset: 1\n",
 		},
 	} {
-		if have := lines(Render(c.d, c.style)); have != c.want {
+		if have := lines(Render(c.d, c.style, now)); have != c.want {
 			t.Errorf("%s:\nwant\n%s\nhave\n%s", name, c.want, have)
 		}
 	}
@@ -92,11 +107,11 @@ func TestK85TwoDenialsGiveTheLongerRetryAfterOnce(t *testing.T) {
 	have := lines(Render(enforce.Decision{Over: true, Retry: 50 * time.Second, Statuses: []enforce.Status{
 		{Over: true, Rule: r, Limit: l, Retry: 10 * time.Second},
 		{Over: true, Rule: r, Limit: l, Retry: 50 * time.Second},
-	}}, Style{RetryAfter: true}))
+	}}, Style{RetryAfter: true}, now))
 	if want := "Retry-After: 50\n"; have != want {
 		t.Fatalf("want %q, have %q", want, have)
 	}
-	if have := lines(Render(enforce.Decision{Statuses: []enforce.Status{{Rule: r, Limit: l}}}, Style{RetryAfter: true})); have != "" {
+	if have := lines(Render(enforce.Decision{Statuses: []enforce.Status{{Rule: r, Limit: l}}}, Style{RetryAfter: true}, now)); have != "" {
 		t.Fatalf("want no Retry-After without a denial, have %q", have)
 	}
 }
@@ -133,7 +148,8 @@ func TestK83EveryNumberIsWholeAndInRange(t *testing.T) {
 		over := rapid.Bool().Draw(t, "over")
 		some := func(name string) time.Duration { return time.Duration(rapid.Int64Range(-1e18, 1e18).Draw(t, name)) }
 		d := enforce.Decision{Over: over, Retry: some("retry")}
-		longest := int64(0)
+		style, longest := Full(), int64(0)
+		style.Epoch = rapid.Bool().Draw(t, "epoch")
 		for range rapid.IntRange(1, 3).Draw(t, "statuses") {
 			n := rapid.Uint32Range(1, math.MaxUint32).Draw(t, "requests")
 			per := rapid.Int64Range(1, 365*86400).Draw(t, "per")
@@ -142,6 +158,9 @@ func TestK83EveryNumberIsWholeAndInRange(t *testing.T) {
 				Over: over, Rule: &rules.Rule{ID: "r"}, Limit: limit("", n, time.Duration(per)*time.Second), Never: rapid.Bool().Draw(t, "never"),
 				Remaining: rapid.Uint32().Draw(t, "remaining"), Reset: some("reset"), Retry: some("retry"), Reason: enforce.LeaseEmpty,
 			})
+			if s := d.Statuses[len(d.Statuses)-1]; !s.Never {
+				longest = max(longest, Seconds(s.Retry))
+			}
 		}
 		number := func(name, text string) int64 {
 			v, err := strconv.ParseInt(text, 10, 64)
@@ -151,7 +170,7 @@ func TestK83EveryNumberIsWholeAndInRange(t *testing.T) {
 			return v
 		}
 		reset := false
-		for _, h := range Render(d, Full()) {
+		for _, h := range Render(d, style, now) {
 			switch h.Name {
 			case Limit, Remaining, Reset, XRetry, RetryAfter:
 				v := number(h.Name, h.Value)

@@ -62,7 +62,7 @@ func (cfg *AdminConfig) explain(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	writeJSON(w, "application/json", http.StatusOK, v)
+	writeJSON(w, v)
 }
 
 func index(w http.ResponseWriter, _ *http.Request) {

@@ -6,11 +6,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/problem"
 )
 
 // maxEntries bounds what one /v1/check may ask for.
@@ -35,14 +37,16 @@ func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	for _, h := range headers.Render(d, cfg.Headers) {
+	style := cfg.Headers
+	style.Explain = style.Explain || headers.Asked(r.Header.Get(headers.Explain))
+	for _, h := range headers.Render(d, style, time.Now()) {
 		w.Header().Set(h.Name, h.Value)
 	}
 	if !d.Over {
-		writeJSON(w, "application/json", http.StatusOK, allowed(d))
+		writeJSON(w, allowed(d))
 		return
 	}
-	problem(w, denied(d))
+	problem.Write(w, problem.Denied(d))
 }
 
 func allowed(d enforce.Decision) Allowed {
@@ -58,52 +62,6 @@ func allowed(d enforce.Decision) Allowed {
 		}
 	}
 	return a
-}
-
-func denied(d enforce.Decision) Problem {
-	p := Problem{
-		Type: quotaExceeded, Status: http.StatusTooManyRequests,
-		Title:       "Request cannot be satisfied as assigned quota has been exceeded",
-		RetryAfterS: headers.RetrySeconds(d),
-	}
-	for i := range d.Statuses {
-		s := &d.Statuses[i]
-		if !s.Over || s.Rule == nil {
-			continue
-		}
-		p.ViolatedPolicies = append(p.ViolatedPolicies, headers.PolicyName(s.Rule, s.Limit))
-		p.Never = p.Never || s.Never
-	}
-	bind := headers.Binding(d)
-	if bind == nil {
-		return p
-	}
-	p.Rule, p.Reason = bind.Rule.ID, bind.Reason
-	p.Detail = detail(bind.Reason, p.RetryAfterS)
-	if bind.Reason == enforce.StoreDegraded || bind.Reason == enforce.CoordinatorUnreachable {
-		p.Type, p.Title = reducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints"
-	}
-	return p
-}
-
-// detail is the reason in a sentence, for whoever reads the body.
-func detail(reason enforce.Reason, retry int64) string {
-	after := ", retry after " + strconv.FormatInt(retry, 10) + " s"
-	switch reason {
-	case enforce.LeaseEmpty:
-		return "what this region holds of the limit is used up" + after
-	case enforce.GlobalExhausted:
-		return "the limit is used up" + after
-	case enforce.CoordinatorUnreachable:
-		return "this region is cut off from the coordinator and its part of the limit is used up" + after
-	case enforce.StoreDegraded:
-		return "the store of this region is away and what may be served without it is used up" + after
-	case enforce.BurstExceeded:
-		return "the request costs more than the limit ever holds; it is never served"
-	case enforce.ZeroLimit:
-		return "the limit is zero; it is never served"
-	}
-	return "denied" + after
 }
 
 // ParseCheck reads the query of /v1/check. Pairs keep their order, since a

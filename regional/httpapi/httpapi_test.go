@@ -19,6 +19,7 @@ import (
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/problem"
 )
 
 var (
@@ -33,7 +34,7 @@ var (
 		{Rule: rule, Limit: minute, Remaining: 7, Reset: time.Second, Reason: enforce.WithinLease},
 	}}
 	deniedOnce = enforce.Decision{Over: true, Retry: 1900 * time.Millisecond, Statuses: []enforce.Status{
-		{Over: true, Rule: rule, Limit: minute, Reset: time.Minute, Retry: 1900 * time.Millisecond, Reason: enforce.LeaseEmpty},
+		{Over: true, Rule: rule, Limit: minute, Reset: time.Minute, Retry: 1900 * time.Millisecond, Reason: enforce.LeaseEmpty, Source: enforce.FromLease},
 	}}
 )
 
@@ -81,13 +82,13 @@ func TestCheckAnswersInStatusAndHeaders(t *testing.T) {
 			t.Errorf("denied: %s: want %q, have %q", name, want, have)
 		}
 	}
-	var p Problem
+	var p problem.Problem
 	if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
 		t.Fatal(err)
 	}
-	if want := (Problem{
-		Type: quotaExceeded, Title: p.Title, Status: 429, Detail: p.Detail, ViolatedPolicies: []string{"per-user"},
-		Rule: "api/user", Reason: enforce.LeaseEmpty, RetryAfterS: 2,
+	if want := (problem.Problem{
+		Type: problem.QuotaExceeded, Title: p.Title, Status: 429, Detail: p.Detail, ViolatedPolicies: []string{"per-user"},
+		Rule: "api/user", Reason: enforce.LeaseEmpty, Source: enforce.FromLease, Scope: "region", RetryAfterS: 2,
 	}); !reflect.DeepEqual(p, want) || p.Detail == "" || p.Title == "" {
 		t.Fatalf("want %+v, have %+v", want, p)
 	}
@@ -279,5 +280,21 @@ func TestServerRefusesHugeHeaders(t *testing.T) {
 	defer func() { _ = r.Body.Close() }()
 	if r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Fatalf("want 431, have %d", r.StatusCode)
+	}
+}
+
+func TestExplanationOnRequest(t *testing.T) {
+	h := handler(deniedOnce, nil)
+	for value, want := range map[string]string{
+		"": "", "0": "",
+		"1": `"api/user";over;reason=lease_empty;source=lease;scope=region;limit="per-user";r=0;t=60;retry=2`,
+	} {
+		r := httptest.NewRequest("GET", "/v1/check?domain=api&user=42", nil)
+		r.Header.Set(headers.Explain, value)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if have := w.Header().Get(headers.Explain); have != want {
+			t.Errorf("%s: %q: want %q, have %q", headers.Explain, value, want, have)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/headers"
 	"github.com/quorate/quorate/regional/lease"
+	"github.com/quorate/quorate/regional/problem"
 )
 
 // frontEnd is the handler over real decisions and the reference store, with a
@@ -108,7 +109,7 @@ func (f *frontEnd) check(query string, window time.Duration) (code int, retry ti
 		return r.StatusCode, 0
 	}
 	n := number(headers.RetryAfter, after, true)
-	var p Problem
+	var p problem.Problem
 	if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
 		f.t.Fatal(err)
 	}

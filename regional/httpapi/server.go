@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/problem"
 )
 
 // ErrBadRequest means that the request cannot be understood; the text says why.
@@ -64,10 +65,10 @@ func (cfg *Config) json(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			problem(w, Problem{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()})
+			problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()})
 			return
 		}
-		problem(w, Problem{Status: http.StatusBadRequest, Detail: "read body: " + err.Error()})
+		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "read body: " + err.Error()})
 		return
 	}
 	reply, over, err := cfg.JSON(r.Context(), body)
@@ -101,14 +102,13 @@ func text(w http.ResponseWriter, status int, s string) {
 	_, _ = io.WriteString(w, s)
 }
 
-func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	b, err := json.Marshal(v)
 	if err != nil { // only values of this agent are encoded
 		text(w, http.StatusInternalServerError, "encode reply: "+err.Error()+"\n")
 		return
 	}
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
 }
