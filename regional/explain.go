@@ -17,10 +17,10 @@ import (
 // The JSON names are an interface; amounts are whole tokens as text, exact to
 // the micro-token.
 type Explanation struct {
-	Region  string         `json:"region"`
-	Domain  string         `json:"domain"`
-	Rule    string         `json:"rule,omitempty"`
-	Version uint64         `json:"config_version"`
+	Region  string `json:"region"`
+	Domain  string `json:"domain"`
+	Rule    string `json:"rule,omitempty"`
+	Version uint64 `json:"config_version"`
 	// Over says that a request of cost 1 would be denied. Reason is why it would
 	// be answered so; Source says whose tokens that is about, and Scope whether
 	// the region or the world is out of them (see enforce).
