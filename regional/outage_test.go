@@ -135,7 +135,8 @@ func TestK57K94RedisGoneFollowsEachRulesPolicy(t *testing.T) {
 			told = append(told, line)
 		}
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "i/o timeout") { // K94
+	// K94; which of its two bounds a call meets first is a matter of milliseconds.
+	if len(told) != 1 || !strings.Contains(told[0], "i/o timeout") && !strings.Contains(told[0], "no answer within ") {
 		t.Errorf("want one line with the cause, have %q", told)
 	}
 	if !strings.Contains(a.log.String(), "on_store_failure_allow") {

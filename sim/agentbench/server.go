@@ -85,7 +85,7 @@ func serve(ctx context.Context, system, redis string, out io.Writer) error {
 	if system == Empty {
 		return serveEmpty(ctx, out)
 	}
-	store, err := redisbucket.New(redisbucket.Config{URL: redis})
+	store, err := redisbucket.New(redisbucket.Config{URL: redis, Budget: time.Second})
 	if err != nil {
 		return err
 	}
