@@ -30,8 +30,8 @@ var adapterMutants = []Mutant{
 			New:  "func (ints) NoRetry() bool { return false }",
 		}, {
 			File: "regional/redisbucket/client.go",
-			Old:  "	opt.MaxRetries = -1\n",
-			New:  "",
+			Old:  "MaxRetries:               -1, DialerRetries",
+			New:  "DialerRetries",
 		}},
 		Test: Test{"regional/redisbucket", "TestALostReplyMeansExactlyOneExecution"},
 	},
