@@ -76,8 +76,8 @@ fuzz: ## run each fuzz target for FUZZTIME=20s
 mutants: redis ## put known bugs back, one at a time, and say which checker finds each (long)
 	$(GO) run ./cmd/quorate-sim mutants
 
-# A hundred seeds have a hundred simulated hours, and take about 5 s of one core.
-# SEEDS=100000 is 100,000 hours in about 40 minutes on two cores. To run it in parts,
+# A hundred seeds have about a hundred simulated hours, and take about 7 s of one
+# core. SEEDS=100000 is 100,000 hours in about an hour on two cores. To run it in parts,
 # give the binary --first and --for, and the parts to `quorate-sim report`.
 sweep: ## run SEEDS=20000 random worlds in the simulator (long); the result in bin/sweep.json
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/quorate-sim ./cmd/quorate-sim

@@ -41,8 +41,7 @@ type Config struct {
 	Redis string
 	// RedisAccess is what that Redis wants to see: users, passwords, certificates.
 	RedisAccess redisbucket.Access
-	// RedisPoolSize is how many connections the agent opens, in a cluster to each
-	// node. Default 10 per CPU.
+	// RedisPoolSize is how many connections the agent opens. Default 10 per CPU.
 	RedisPoolSize int
 	// RedisTimeout is how long a request waits for Redis before the rules'
 	// on_store_failure decides. Default 25 ms.

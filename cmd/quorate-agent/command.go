@@ -124,8 +124,8 @@ func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) 
 func (o options) config() (regional.Config, error) {
 	style, err1 := style(o.Headers)
 	client, err2 := tlsfiles.Files{Cert: o.CoordinatorCert, Key: o.CoordinatorKey, CA: o.CoordinatorCA}.Client()
-	redis, err4 := o.Redis.access()
 	server, err3 := tlsfiles.Files{Cert: o.ServerCert, Key: o.ServerKey, CA: o.ServerCA}.Server()
+	redis, err4 := o.Redis.access()
 	cfg := regional.Config{
 		Region: o.Region, Agent: o.Agent, Coordinators: o.Coordinators, CoordinatorTLS: client,
 		Redis: o.Redis.URL, RedisPrefix: o.Redis.Prefix, RedisAccess: redis, RedisPoolSize: o.Redis.PoolSize, RedisTimeout: o.Redis.Timeout,

@@ -16,7 +16,7 @@ import (
 var unused = map[string]string{
 	"REDIS_PIPELINE_WINDOW":                   "requests for the same key share calls without a waiting time",
 	"REDIS_PIPELINE_LIMIT":                    "requests for the same key share calls without a waiting time",
-	"REDIS_CLUSTER_PIPELINE_PARALLELISM":      "the nodes of a cluster are asked in parallel",
+	"REDIS_CLUSTER_PIPELINE_PARALLELISM":      "requests for the same key share calls without a waiting time",
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION":    "an agent without Redis stays healthy and decides by on_store_failure",
 	"REDIS_STARTUP_INITIAL_INTERVAL":          "an agent starts without Redis and keeps trying",
 	"REDIS_STARTUP_MAX_INTERVAL":              "an agent starts without Redis and keeps trying",
@@ -24,7 +24,7 @@ var unused = map[string]string{
 	"REDIS_POOL_ON_EMPTY_BEHAVIOR":            "a request waits for a connection within redis_timeout",
 	"REDIS_POOL_ON_EMPTY_WAIT_DURATION":       "a request waits for a connection within redis_timeout",
 	"EXPIRATION_JITTER_MAX_SECONDS":           "records expire when their buckets are full",
-	"LOCAL_CACHE_SIZE_IN_BYTES":               "there is no cache of denials to size",
+	"LOCAL_CACHE_SIZE_IN_BYTES":               "the memory of denials has a fixed size",
 	"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "a denied request is never counted",
 }
 

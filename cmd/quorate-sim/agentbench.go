@@ -13,7 +13,6 @@ import (
 	"github.com/quorate/quorate/cmd/internal/logging"
 	"github.com/quorate/quorate/cmd/internal/output"
 	"github.com/quorate/quorate/cmd/internal/version"
-	"github.com/quorate/quorate/sim"
 	"github.com/quorate/quorate/sim/agentbench"
 	"github.com/quorate/quorate/sim/report"
 )
@@ -105,13 +104,8 @@ func runAgentBench(c *cobra.Command, o agentBenchOptions) error {
 	if err != nil {
 		return err
 	}
-	// A sweep of nothing knows where it was made.
-	made := report.NewSweep(sim.Sweep{}, 1, version.String(), began, 0)
 	all := agentbench.Report{
-		Origin: agentbench.Origin{
-			Commit: made.Commit, Go: made.Go, CPU: made.CPU, Date: made.Date, Rounds: o.rounds,
-			Command: typed("bench-agent", c.Flags()),
-		},
+		Origin: report.Here(version.String(), began), Command: typed("bench-agent", c.Flags()), Rounds: o.rounds,
 		Results: results, InProcess: inProcess,
 	}
 	return output.Write(c.OutOrStdout(), o.format, all, all.WriteTable)

@@ -20,7 +20,6 @@ import (
 	"github.com/quorate/quorate/cmd/internal/logging"
 	"github.com/quorate/quorate/cmd/internal/output"
 	"github.com/quorate/quorate/cmd/internal/version"
-	"github.com/quorate/quorate/sim"
 	"github.com/quorate/quorate/sim/bench"
 	"github.com/quorate/quorate/sim/report"
 )
@@ -108,8 +107,7 @@ func chooseWorkloads(names []string) ([]bench.Workload, error) {
 
 func runBench(c *cobra.Command, o benchOptions, chosen []bench.Workload) error {
 	ctx, began := c.Context(), time.Now()
-	// A sweep of nothing knows where it was made.
-	made := report.NewSweep(sim.Sweep{}, 1, version.String(), began, 0)
+	made := report.Here(version.String(), began)
 	all := bench.Comparison{
 		Origin:  bench.Origin{Commit: made.Commit, Go: made.Go, CPU: made.CPU, Date: made.Date, Command: typed("bench", c.Flags()), Seeds: o.seeds},
 		Results: []bench.Result{},

@@ -29,14 +29,13 @@ func (r Run) Admit(buckets []Balance) int {
 	return int(n)
 }
 
-// Charge takes the tokens of n admitted requests and returns n.
-func (r Run) Charge(buckets []Balance, n int) int {
+// Charge takes the tokens of n admitted requests.
+func (r Run) Charge(buckets []Balance, n int) {
 	for i := range buckets {
 		if b := &buckets[i]; b.Holding != Allowed {
 			b.Level -= quota.Tokens(n) * max(r.Costs[i], 0)
 		}
 	}
-	return n
 }
 
 // Verdicts returns what one request of a run is told: asks is what it asks for,

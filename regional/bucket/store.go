@@ -117,7 +117,8 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 	left := slices.Clone(start)
 	admitted = make([]int, len(runs))
 	for i, r := range runs {
-		admitted[i] = r.Charge(left, r.Admit(left))
+		admitted[i] = r.Admit(left)
+		r.Charge(left, admitted[i])
 	}
 	for i, a := range asks {
 		if b := left[i]; b.Level != start[i].Level {

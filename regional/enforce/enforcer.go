@@ -155,18 +155,12 @@ func (e *Enforcer) SetView(v View) {
 // is no answer: the request makes no sense, no rules are loaded, or ctx was
 // cancelled by the caller. A store that is away is not an error.
 func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (Decision, error) {
-	if req.Domain == "" {
-		return Decision{}, ErrEmptyDomain
-	}
-	if len(req.Descriptors) == 0 {
-		return Decision{}, ErrNoDescriptors
-	}
-	s := e.snap.Load()
-	if s == nil {
-		return Decision{}, ErrNoConfig
+	s, err := e.rules(req)
+	if err != nil {
+		return Decision{}, err
 	}
 	p := e.plan(s, req)
-	err := e.answer(ctx, now, s, p)
+	err = e.answer(ctx, now, s, p)
 	if errors.Is(err, ErrStale) {
 		if e.refresh(ctx, now, s) == nil {
 			s = e.snap.Load()
@@ -189,6 +183,20 @@ func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (
 		e.plans.Put(p)
 	}
 	return d, nil
+}
+
+// rules returns what decides a request that makes sense.
+func (e *Enforcer) rules(req Request) (*snapshot, error) {
+	switch s := e.snap.Load(); {
+	case req.Domain == "":
+		return nil, ErrEmptyDomain
+	case len(req.Descriptors) == 0:
+		return nil, ErrNoDescriptors
+	case s == nil:
+		return nil, ErrNoConfig
+	default:
+		return s, nil
+	}
 }
 
 // answer asks the store for everything the plan needs. Nothing was charged when

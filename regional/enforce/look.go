@@ -13,18 +13,12 @@ import (
 // Look returns what Decide would answer now without the wait for a first lease.
 // It charges nothing and is no demand. Its errors are those of Decide.
 func (e *Enforcer) Look(ctx context.Context, now time.Duration, req Request) (Decision, error) {
-	if req.Domain == "" {
-		return Decision{}, ErrEmptyDomain
-	}
-	if len(req.Descriptors) == 0 {
-		return Decision{}, ErrNoDescriptors
-	}
-	s := e.snap.Load()
-	if s == nil {
-		return Decision{}, ErrNoConfig
+	s, err := e.rules(req)
+	if err != nil {
+		return Decision{}, err
 	}
 	p := e.plan(s, req)
-	err := e.look(ctx, s, p)
+	err = e.look(ctx, s, p)
 	if errors.Is(err, ErrStale) && e.refresh(ctx, now, s) == nil {
 		s = e.snap.Load()
 		p = e.plan(s, req)

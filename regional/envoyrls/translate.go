@@ -52,7 +52,11 @@ func fromDecision(d enforce.Decision, style headers.Style, metadata bool) *rls.R
 	for i := range d.Statuses {
 		m.Statuses[i] = fromStatus(&d.Statuses[i])
 	}
-	for _, h := range headers.Render(d, style, time.Now()) {
+	var now time.Time
+	if style.Epoch {
+		now = time.Now()
+	}
+	for _, h := range headers.Render(d, style, now) {
 		m.ResponseHeadersToAdd = append(m.ResponseHeadersToAdd, &corev3.HeaderValue{Key: h.Name, Value: h.Value})
 	}
 	if metadata {

@@ -45,8 +45,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeParallel keeps all connections busy: what one agent gets out of
-// the server without coalescing.
+// BenchmarkTakeParallel is many callers at once: requests share script calls.
 func BenchmarkTakeParallel(b *testing.B) {
 	s := openAt(b, shared.URL(), nil)
 	loop(b, s, of(state(b, s), ask("k", 1, full(per(1000, quota.Second, quota.MaxWhole)))), true)

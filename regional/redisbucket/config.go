@@ -22,8 +22,7 @@ import (
 // Config is where the region's Redis is and how long to wait for it. Zero values
 // stand for the defaults.
 type Config struct {
-	// URL is one of Schemes: a single server, a primary that sentinels watch, or a
-	// cluster.
+	// URL is one of Schemes: a single server, or a primary that sentinels watch.
 	URL string
 	Access
 	// Prefix begins every key. Default "quorate:".
@@ -36,8 +35,7 @@ type Config struct {
 	// Budget bounds a whole Take, which a request waits for, with everything that
 	// may be in the way of it. Default 25 ms. A shorter deadline of the context wins.
 	Budget time.Duration
-	// PoolSize is the number of connections, in a cluster those to each node.
-	// Default 10 per CPU.
+	// PoolSize is the number of connections. Default 10 per CPU.
 	PoolSize int
 	// CheckEvery is how often State asks the server who it is, beside every new
 	// connection. Default 1 s.

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
@@ -67,6 +68,8 @@ type waiter struct {
 	asks []bucket.Ask
 	gone bool          // its caller has gone; guarded by the lane's lock
 	done chan struct{} // holds a token when answer is there
+	// budget is the caller's, and runs only while it waits.
+	budget *time.Timer
 	answer
 }
 
@@ -78,7 +81,11 @@ type answer struct {
 	place, n int              // in the run, and how many of the run were admitted
 }
 
-func newWaiter() any { return &waiter{done: make(chan struct{}, 1)} }
+func newWaiter() any {
+	w := &waiter{done: make(chan struct{}, 1), budget: time.NewTimer(0)}
+	w.budget.Stop()
+	return w
+}
 
 func (w *waiter) result() (enforce.TakeResult, error) {
 	if w.err != nil {

@@ -24,8 +24,6 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 			return enforce.TakeResult{}, fmt.Errorf("take from %q: %w", asks[i].Key, err)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Budget, s.late)
-	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, err)
 	}
@@ -36,13 +34,21 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 	if err := l.join(s, id, t.Incarnation, t.Config, w); err != nil {
 		return enforce.TakeResult{}, err
 	}
+	w.budget.Reset(s.cfg.Budget)
+	var late error
 	select {
 	case <-w.done:
 	case <-ctx.Done():
+		late = ctx.Err()
+	case <-w.budget.C:
+		late = s.late
+	}
+	w.budget.Stop()
+	if late != nil {
 		// The waiter is the lane's from here on, and so are the asks.
 		l.leave(w)
-		s.metrics.failed("take", reason(ctx.Err()))
-		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, context.Cause(ctx))
+		s.metrics.failed("take", reason(late))
+		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, late)
 	}
 	res, err := w.result()
 	w.asks, w.answer = nil, answer{}

@@ -1,6 +1,7 @@
 package agentbench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -63,7 +64,7 @@ func InProcess(rounds int, d time.Duration) ([]Process, error) {
 	}
 	var out []Process
 	for _, r := range results {
-		slices.SortFunc(r, func(a, b Process) int { return int(a.NS - b.NS) })
+		slices.SortFunc(r, func(a, b Process) int { return cmp.Compare(a.NS, b.NS) })
 		out = append(out, r[len(r)/2])
 	}
 	return out, nil
@@ -139,11 +140,7 @@ func (m *memory) Charge(_ context.Context, incarnation string, charges []bucket.
 func decider(descriptor string) (func(value string) error, error) {
 	m := &memory{start: time.Now(), store: bucket.NewStore()}
 	m.store.Incarnate(m.now(), "one")
-	c := quota.Config{
-		Version: 1, Sources: []quota.Source{{Name: "bench.yaml", Text: Rules}},
-		Shares: quota.Shares{{Region: "here", Weight: 1}},
-	}
-	blob, err := lease.Encode(c, "here", nil)
+	blob, err := configuration()
 	if err != nil {
 		return nil, err
 	}

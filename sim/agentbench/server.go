@@ -125,18 +125,23 @@ func adopt(ctx context.Context, store *redisbucket.Store) error {
 	if err != nil {
 		return err
 	}
-	c := quota.Config{
-		Version: 1, Sources: []quota.Source{{Name: "bench.yaml", Text: Rules}},
-		Shares: quota.Shares{{Region: "here", Weight: 1}},
-	}
-	blob, err := lease.Encode(c, "here", nil)
+	blob, err := configuration()
 	if err != nil {
 		return err
 	}
 	if err := store.MarkFirst(ctx, st.Incarnation); err != nil {
 		return err
 	}
-	return store.Adopt(ctx, st.Incarnation, c.Version, blob)
+	return store.Adopt(ctx, st.Incarnation, 1, blob)
+}
+
+// configuration is version 1 of what a region adopts, as its store has it: Rules,
+// and the whole of every limit for region "here".
+func configuration() ([]byte, error) {
+	return lease.Encode(quota.Config{
+		Version: 1, Sources: []quota.Source{{Name: "bench.yaml", Text: Rules}},
+		Shares: quota.Shares{{Region: "here", Weight: 1}},
+	}, "here", nil)
 }
 
 // empty is the handler that decides nothing.

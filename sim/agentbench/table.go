@@ -4,21 +4,15 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-)
 
-// Origin says where results come from.
-type Origin struct {
-	Commit  string `json:"commit"`
-	Go      string `json:"go"`
-	CPU     string `json:"cpu"`
-	Date    string `json:"date"`
-	Command string `json:"command"`
-	Rounds  int    `json:"rounds"`
-}
+	"github.com/quorate/quorate/sim/report"
+)
 
 // Report is everything that one run has measured.
 type Report struct {
-	Origin
+	report.Origin
+	Command   string    `json:"command"`
+	Rounds    int       `json:"rounds"`
 	Results   []Result  `json:"results"`
 	InProcess []Process `json:"in_process"`
 }

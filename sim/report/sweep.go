@@ -19,12 +19,9 @@ import (
 // JSON names are an interface.
 type Sweep struct {
 	sim.Sweep
-	First  uint64  `json:"first_seed"`
-	Commit string  `json:"commit"`
-	Go     string  `json:"go"`
-	CPU    string  `json:"cpu"`
-	Date   string  `json:"date"`
-	TookS  float64 `json:"took_s"`
+	First uint64 `json:"first_seed"`
+	Origin
+	TookS float64 `json:"took_s"`
 	// Partial says that the sweep was ended before it was done.
 	Partial bool `json:"partial"`
 }
@@ -34,10 +31,20 @@ func NewSweep(s sim.Sweep, first uint64, commit string, began time.Time, took ti
 	if s.Unreached == nil {
 		s.Unreached = []string{}
 	}
-	return Sweep{
-		Sweep: s, First: first, Commit: commit, Go: runtime.Version(), CPU: cpu(),
-		Date: began.UTC().Format(time.DateOnly), TookS: float64(took.Milliseconds()) / 1000,
-	}
+	return Sweep{Sweep: s, First: first, Origin: Here(commit, began), TookS: float64(took.Milliseconds()) / 1000}
+}
+
+// Origin says where figures come from: without it they mean nothing.
+type Origin struct {
+	Commit string `json:"commit"`
+	Go     string `json:"go"`
+	CPU    string `json:"cpu"`
+	Date   string `json:"date"`
+}
+
+// Here is the origin of figures that this program of the commit makes.
+func Here(commit string, began time.Time) Origin {
+	return Origin{Commit: commit, Go: runtime.Version(), CPU: cpu(), Date: began.UTC().Format(time.DateOnly)}
 }
 
 // cpu names the processor, as well as this system says it.
