@@ -25,7 +25,8 @@ func mutantsCommand() *cobra.Command {
 		Short: "Put known bugs back into the code and say which checker finds each",
 		Long: `mutants puts known bugs back, one at a time, and hunts each with random worlds
 until a promise breaks: all promises of quorate-sim, in the order of their seeds.
-Bugs of adapters, which the simulator replaces, are hunted by the adapter's test.
+Bugs of adapters, which the simulator replaces, and bugs that it meets too rarely
+are hunted by a test of their package.
 A bug that is not found means that a fault or a checker is missing.
 
 The bugs are edits of the source code, compiled with go build -overlay; nothing

@@ -12,8 +12,9 @@ type Mutant struct {
 	// Breaks says in one sentence what goes wrong and why that is tempting.
 	Breaks string
 	Edits  []Edit
-	// Test hunts the mutant where the simulator does not run the edited code. The
-	// zero Test is a sweep of random worlds.
+	// Test hunts the mutant where the simulator does not run the edited code, or
+	// meets the case in one of many hundred worlds only. The zero Test is a sweep of
+	// random worlds.
 	Test Test
 }
 
