@@ -34,12 +34,12 @@ type audit struct {
 
 // tally is the audit of one key.
 type tally struct {
-	meter            *check.Meter
-	ideal            *check.Ideal
-	offered, denied  quota.Tokens
-	deniedWhileThere quota.Tokens
-	admitted         map[string]quota.Tokens // by region
-	final            map[string]quota.Tokens // of it, in the time that liveness is measured
+	meter           *check.Meter
+	ideal           *check.Ideal
+	spare           *check.Spare
+	offered, denied quota.Tokens
+	admitted        map[string]quota.Tokens // by region
+	final           map[string]quota.Tokens // of it, in the time that liveness is measured
 }
 
 // LeaseChange is a lease that a region has applied.
@@ -66,7 +66,7 @@ func newAudit(w *World) *audit {
 		// The auditor's clock is the true time; a region's may be faster, and so may a leader's.
 		audited.Rate.Tokens += quota.Tokens(math.Ceil(float64(limit.Rate.Tokens) * float64(2*w.plan.Faults.DriftPPM) / quota.PPM))
 		a.keys = append(a.keys, &tally{
-			meter: check.NewMeter(audited), ideal: check.NewIdeal(limit),
+			meter: check.NewMeter(audited), ideal: check.NewIdeal(limit), spare: check.NewSpare(limit),
 			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
 		})
 	}
@@ -121,6 +121,7 @@ func (a *audit) offered(r *region, k int, cost quota.Tokens) {
 func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision) {
 	t, now := a.keys[k], a.w.loop.Now()
 	t.meter.Admit(now, cost)
+	t.spare.Admit(now, cost)
 	t.admitted[r.name] += cost
 	a.cell(r).Admitted += cost
 	if a.w.healed && now >= a.w.measureFrom() {
@@ -134,9 +135,7 @@ func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision
 func (a *audit) denied(r *region, k int, cost quota.Tokens, d enforce.Decision) {
 	t := a.keys[k]
 	t.denied += cost
-	if t.meter.Headroom(a.w.loop.Now()) >= cost {
-		t.deniedWhileThere += cost
-	}
+	t.spare.Deny(a.w.loop.Now(), cost)
 	a.w.count("denied: " + string(d.Statuses[0].Reason))
 }
 

@@ -31,11 +31,13 @@ type Counts map[string]int
 
 // KeyReport is what became of one key.
 type KeyReport struct {
-	Key              quota.Key    `json:"key"`
-	Offered          quota.Tokens `json:"offered_micro"`
-	Admitted         quota.Tokens `json:"admitted_micro"`
-	Denied           quota.Tokens `json:"denied_micro"`
-	Ideal            quota.Tokens `json:"ideal_micro"`
+	Key      quota.Key    `json:"key"`
+	Offered  quota.Tokens `json:"offered_micro"`
+	Admitted quota.Tokens `json:"admitted_micro"`
+	Denied   quota.Tokens `json:"denied_micro"`
+	Ideal    quota.Tokens `json:"ideal_micro"`
+	// DeniedWhileThere is what of Denied one central bucket could have admitted, on
+	// top of what was.
 	DeniedWhileThere quota.Tokens `json:"denied_while_available_micro"`
 	// Overshoot is the worst over every window, 0 when the Bound was kept.
 	Overshoot quota.Tokens `json:"overshoot_micro"`
@@ -87,7 +89,7 @@ func (w *World) report() Report {
 	}
 	for i, t := range w.audit.keys {
 		k := KeyReport{
-			Key: w.keys[i].key, Offered: t.offered, Denied: t.denied, DeniedWhileThere: t.deniedWhileThere,
+			Key: w.keys[i].key, Offered: t.offered, Denied: t.denied, DeniedWhileThere: t.spare.Denied(),
 			Admitted: t.meter.Admitted(), Ideal: t.ideal.Admitted(), Overshoot: max(0, -t.meter.Worst()),
 			Regions: t.admitted, Limit: w.keys[i].limit,
 		}

@@ -16,8 +16,8 @@ type Result struct {
 	Utilization float64 `json:"utilization"`
 	// OvershootTokens is the worst overshoot of any key over every window.
 	OvershootTokens float64 `json:"overshoot_tokens"`
-	// DeniedWhileAvailable are the tokens that were denied although the global
-	// bucket had them.
+	// DeniedWhileAvailable are the tokens that were denied although one central
+	// bucket, charged with all that was admitted, had them; see check.Spare.
 	DeniedWhileAvailable float64 `json:"denied_while_available"`
 	// TimeToFairMS is how long after a step of demand the region has a lease of
 	// 95 % of its fair share; 0 where there is no step.

@@ -187,13 +187,13 @@ func limitOf(p sim.Plan) (quota.Capacity, error) {
 // measure asks a system everything and audits what it admits.
 func measure(p sim.Plan, seed uint64, limit quota.Capacity, s system) Result {
 	var out Result
-	meters, ideals := map[int]*check.Meter{}, map[int]*check.Ideal{}
+	meters, ideals, spares := map[int]*check.Meter{}, map[int]*check.Ideal{}, map[int]*check.Spare{}
 	var admitted, ideal, denied quota.Tokens
 	each(p, seed, func(r request) {
 		m := meters[r.key]
 		if m == nil {
 			m = check.NewMeter(limit)
-			meters[r.key], ideals[r.key] = m, check.NewIdeal(limit)
+			meters[r.key], ideals[r.key], spares[r.key] = m, check.NewIdeal(limit), check.NewSpare(limit)
 		}
 		if ideals[r.key].Offer(r.at, r.cost) {
 			ideal += r.cost
@@ -201,8 +201,9 @@ func measure(p sim.Plan, seed uint64, limit quota.Capacity, s system) Result {
 		switch {
 		case s.offer(r):
 			m.Admit(r.at, r.cost)
+			spares[r.key].Admit(r.at, r.cost)
 			admitted += r.cost
-		case m.Headroom(r.at) >= r.cost:
+		case spares[r.key].Deny(r.at, r.cost):
 			denied += r.cost
 		}
 	})

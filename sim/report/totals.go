@@ -24,7 +24,7 @@ func (p *page) totals() {
 	p.line("")
 	p.item("offered", whole(sum.Offered))
 	p.item("admitted", whole(sum.Admitted))
-	p.item("denied", fmt.Sprintf("%s (%s while the limit had tokens left)", whole(sum.Denied), whole(sum.DeniedWhileThere)))
+	p.item("denied", fmt.Sprintf("%s (%s of it while one central bucket had tokens left)", whole(sum.Denied), whole(sum.DeniedWhileThere)))
 	if lost := sum.Offered - sum.Admitted - sum.Denied; lost > 0 {
 		p.item("no decision", whole(lost))
 	}
