@@ -41,6 +41,7 @@ type agent struct {
 	fresh    bool              // something was applied since the last message
 	died     string            // the incarnation that this agent saw die
 	wakes    int               // the wake-up that counts
+	waiters  map[quota.Key][]*waiter
 }
 
 const (
@@ -69,6 +70,7 @@ func (a *agent) start(in quota.Micros) {
 	a.known, a.peers, a.applied = bucket.State{}, 0, map[quota.Key]quota.Applied{}
 	a.confirm, a.urgent, a.polling, a.fresh = false, false, false, false
 	a.open, a.beside = quota.SyncRequest{}, nil
+	a.waiters = map[quota.Key][]*waiter{}
 	life := a.lives
 	w.loop.After(in, func() {
 		if a.lives == life {
@@ -102,11 +104,11 @@ func (a *agent) watch(life int) {
 	a.region.w.loop.After(wait, func() { a.watch(life) })
 }
 
-// decide makes one decision and reports whether the request was admitted; ok is
-// false when there was none.
-func (a *agent) decide(req enforce.Request) (d enforce.Decision, ok bool) {
+// decide makes one decision, now or when the request has waited for the first lease
+// of its key, and tells it to done; ok is false when there was none.
+func (a *agent) decide(req enforce.Request, done func(d enforce.Decision, ok bool)) {
 	now := a.mono.Read(a.region.w.loop.Now()).Duration()
-	d, err := a.enforcer.Decide(context.Background(), now, req)
+	d, wait, err := a.enforcer.Begin(context.Background(), now, req)
 	if !a.polling && a.demand.Changed() > 0 {
 		a.polling = true
 		a.region.w.loop.After(a.region.w.between(0, poll), func() {
@@ -115,7 +117,11 @@ func (a *agent) decide(req enforce.Request) (d enforce.Decision, ok bool) {
 			}
 		})
 	}
-	return d, err == nil
+	if wait == nil {
+		done(d, err == nil)
+		return
+	}
+	a.await(wait, done)
 }
 
 func (a *agent) reading() lease.Clock {
@@ -302,6 +308,7 @@ func (a *agent) obey(e lease.Effects) {
 			w.obeyed(r, assignment)
 		}
 		w.assigned(r.name, assignment, applied, a.applied[assignment.Key] == applied)
+		a.notify(assignment.Key)
 		a.applied[assignment.Key] = applied
 		a.confirm, a.fresh = true, true
 	}

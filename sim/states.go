@@ -58,6 +58,8 @@ var states = map[string]state{
 	"local debts charged":                                           reached,
 	"admitted without the store":                                    reached,
 	"requests without a decision":                                   reached,
+	"requests that waited for a first lease":                        reached,
+	"first leases in time":                                          reached,
 	"denied: lease_empty":                                           reached,
 	"denied: global_exhausted":                                      reached,
 	"denied: coordinator_unreachable":                               reached,

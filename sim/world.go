@@ -200,15 +200,16 @@ func (w *World) request(r *region, k int, hits uint32) {
 	}
 	cost := quota.Whole(uint64(hits))
 	w.audit.offered(r, k, cost)
-	d, ok := a.decide(req)
-	switch {
-	case !ok:
-		w.count("requests without a decision")
-	case d.Over:
-		w.audit.denied(r, k, cost, d)
-	default:
-		w.audit.admitted(r, k, cost, d)
-	}
+	a.decide(req, func(d enforce.Decision, ok bool) {
+		switch {
+		case !ok:
+			w.count("requests without a decision")
+		case d.Over:
+			w.audit.denied(r, k, cost, d)
+		default:
+			w.audit.admitted(r, k, cost, d)
+		}
+	})
 }
 
 // encodedEvery is the distance of the entries that the truth gets in the form in

@@ -30,25 +30,56 @@ func newWaits(limit int) *waits {
 	return &waits{max: limit, paused: make(map[quota.Key]time.Duration)}
 }
 
-// await lets a denied request wait for the first leases of its keys, if that is
-// all that denies it. It reports whether the store is worth asking again.
-func (e *Enforcer) await(ctx context.Context, now time.Duration, p *plan) bool {
-	if e.cfg.Leases == nil || !p.waitable() || !e.waits.enter(now, p) {
-		return false
-	}
-	defer e.waits.leave()
-	for i := range p.items {
-		it := &p.items[i]
-		if !it.over {
-			continue
+// Wait is a request that is denied for lack of the first leases of its keys, and
+// that waits for them. It must be ended with Resume.
+type Wait struct {
+	enforcer *Enforcer
+	turn     turn
+	next     int // the item to look at next
+}
+
+// Next returns the next key to wait for and how long at most; ok is false when
+// there is none any more. The wait for a key ends when an assignment for it has been
+// applied; when it ends without, the others are not worth waiting for.
+func (w *Wait) Next() (k quota.Key, most time.Duration, ok bool) {
+	items := w.turn.p.items
+	for w.next < len(items) {
+		it := &items[w.next]
+		w.next++
+		if it.over {
+			return it.ask.Key, it.limit.ColdStartWait, true
 		}
-		if err := e.cfg.Leases.Await(ctx, it.ask.Key, it.limit.ColdStartWait); err != nil {
-			// The lease may have come between the take and the wait, so asking
-			// again is worth it; waiting for yet another key is not.
-			break
+	}
+	return "", 0, false
+}
+
+// Resume asks once more, and returns as Begin does. The lease may have come between
+// the take and the wait, so it is worth asking however the wait has ended, unless ctx
+// has.
+func (w *Wait) Resume(ctx context.Context) (Decision, *Wait, error) {
+	e, t := w.enforcer, w.turn
+	e.waits.leave()
+	if ctx.Err() != nil {
+		return e.end(ctx, t, nil)
+	}
+	t.p.waited = true
+	t.p.reopen()
+	err := e.take(ctx, t.now, t.s, t.p, false)
+	if err == nil {
+		e.observe(t.p, false, true)
+		e.waits.judged(t.now, t.p)
+	}
+	return e.end(ctx, t, err)
+}
+
+// await waits on Config.Leases and goes on with the request.
+func (e *Enforcer) await(ctx context.Context, w *Wait) (Decision, *Wait, error) {
+	for {
+		k, most, ok := w.Next()
+		if !ok || e.cfg.Leases.Await(ctx, k, most) != nil {
+			return w.Resume(ctx)
 		}
 	}
-	return ctx.Err() == nil
 }
 
 // waitable reports whether the request is denied only by keys that have nothing

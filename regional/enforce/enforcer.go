@@ -155,34 +155,81 @@ func (e *Enforcer) SetView(v View) {
 // is no answer: the request makes no sense, no rules are loaded, or ctx was
 // cancelled by the caller. A store that is away is not an error.
 func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (Decision, error) {
+	d, w, err := e.begin(ctx, now, req, e.cfg.Leases != nil)
+	for w != nil {
+		d, w, err = e.await(ctx, w)
+	}
+	return d, err
+}
+
+// Begin is Decide up to where it would wait for the first lease of a key: then it
+// returns a Wait, and the caller waits as it can. Decide is Begin with a wait on
+// Config.Leases, which Begin does not need.
+func (e *Enforcer) Begin(ctx context.Context, now time.Duration, req Request) (Decision, *Wait, error) {
+	return e.begin(ctx, now, req, true)
+}
+
+func (e *Enforcer) begin(ctx context.Context, now time.Duration, req Request, mayWait bool) (Decision, *Wait, error) {
 	s, err := e.rules(req)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
-	p := e.plan(s, req)
-	err = e.answer(ctx, now, s, p)
-	if errors.Is(err, ErrStale) {
-		if e.refresh(ctx, now, s) == nil {
-			s = e.snap.Load()
-			p = e.plan(s, req)
-			err = e.answer(ctx, now, s, p)
+	return e.run(ctx, turn{now: now, req: req, s: s, p: e.plan(s, req), mayWait: mayWait})
+}
+
+// turn is one request on its way to a decision.
+type turn struct {
+	now       time.Duration
+	req       Request
+	s         *snapshot
+	p         *plan
+	mayWait   bool
+	refreshed bool // its view was stale once
+}
+
+// run takes a request from its first take to the decision, or to a wait.
+func (e *Enforcer) run(ctx context.Context, t turn) (Decision, *Wait, error) {
+	e.recall(t.now, t.p)
+	wait, err := e.enforced(ctx, &t)
+	if wait {
+		return Decision{}, &Wait{enforcer: e, turn: t}, nil
+	}
+	return e.end(ctx, t, err)
+}
+
+// end makes the decision of a request whose enforced rules were asked with the
+// outcome err, or begins it again when its view was stale. Nothing was charged when
+// err is ErrStale; after another error the outcome of the last call is unknown.
+func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait, error) {
+	if errors.Is(err, ErrStale) && !t.refreshed && e.refresh(ctx, t.now, t.s) == nil {
+		t.s, t.refreshed = e.snap.Load(), true
+		t.p = e.plan(t.s, t.req)
+		return e.run(ctx, t)
+	}
+	p := t.p
+	if err == nil {
+		// Shadow rules are counted whatever the others said, and never change it. An
+		// error is not one of the request; it may have been charged, so it is not
+		// tried again.
+		p.retained = e.take(ctx, t.now, t.s, p, true) != nil
+		if !p.retained {
+			e.observe(p, true, false)
 		}
-	}
-	if err != nil {
+	} else {
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return Decision{}, fmt.Errorf("decide: %w", ctx.Err())
+			return Decision{}, nil, fmt.Errorf("decide: %w", ctx.Err())
 		}
 		if !errors.Is(err, errOwing) {
-			e.local.fail(now)
+			e.local.fail(t.now)
 		}
-		e.degrade(now, p)
+		e.degrade(t.now, p)
 	}
-	d := p.decision(req, e.cfg.ShadowMode)
-	d.UnknownDomain = !s.Set.HasDomain(req.Domain)
+	d := p.decision(t.req, e.cfg.ShadowMode)
+	d.UnknownDomain = !t.s.Set.HasDomain(t.req.Domain)
 	if err == nil && !p.retained {
 		e.plans.Put(p)
 	}
-	return d, nil
+	return d, nil, nil
 }
 
 // rules returns what decides a request that makes sense.
@@ -199,50 +246,24 @@ func (e *Enforcer) rules(req Request) (*snapshot, error) {
 	}
 }
 
-// answer asks the store for everything the plan needs. Nothing was charged when
-// it returns an error that is ErrStale; after another error the outcome of the
-// last call is unknown.
-func (e *Enforcer) answer(ctx context.Context, now time.Duration, s *snapshot, p *plan) error {
-	e.recall(now, p)
-	if err := e.enforced(ctx, now, s, p); err != nil {
-		return err
-	}
-	// Shadow rules are counted whatever the others said, and never change it. An
-	// error is not one of the request; it may have been charged, so it is not
-	// tried again.
-	p.retained = e.take(ctx, now, s, p, true) != nil
-	if !p.retained {
-		e.observe(p, true, false)
-	}
-	return nil
-}
-
-// enforced answers the rules that can deny.
-func (e *Enforcer) enforced(ctx context.Context, now time.Duration, s *snapshot, p *plan) error {
+// enforced asks for the rules that can deny. wait says that the request is denied
+// only for lack of first leases that it may wait for.
+func (e *Enforcer) enforced(ctx context.Context, t *turn) (wait bool, err error) {
+	p := t.p
 	if p.over() {
 		e.observe(p, false, false)
-		return nil // denied whatever the store would say
+		return false, nil // denied whatever the store would say
 	}
 	if e.local.owesAny(p) {
 		// Tokens that were admitted for this key while the store was away are not
 		// charged yet: the record still shows them.
-		return errOwing
+		return false, errOwing
 	}
-	if err := e.take(ctx, now, s, p, false); err != nil {
-		return err
+	if err := e.take(ctx, t.now, t.s, p, false); err != nil {
+		return false, err
 	}
 	e.observe(p, false, false)
-	if !p.over() || !e.await(ctx, now, p) {
-		return nil
-	}
-	p.waited = true
-	p.reopen()
-	err := e.take(ctx, now, s, p, false)
-	if err == nil {
-		e.observe(p, false, true)
-		e.waits.judged(now, p)
-	}
-	return err
+	return t.mayWait && p.over() && p.waitable() && e.waits.enter(t.now, p), nil
 }
 
 // errOwing sends a request to the failure ladder although the store may be back.

@@ -171,6 +171,45 @@ func TestColdStartWaitsOncePerKey(t *testing.T) {
 	}
 }
 
+// Whoever cannot block begins, waits by other means, and resumes.
+func TestBeginAndResumeAreDecideInTwoSteps(t *testing.T) {
+	w := newWorld(t, leaseRules, func(c *Config) { c.Leases = nil })
+	begin := func(what string, descriptors ...Descriptor) (Decision, *Wait) {
+		dec, wait, err := w.e.Begin(t.Context(), w.now, Request{Domain: "api", Descriptors: descriptors})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return dec, wait
+	}
+	_, wait := begin("a key without a lease", d("tiny=x"))
+	if wait == nil || w.e.waits.active != 1 {
+		t.Fatalf("have wait %v, %d active, want one", wait, w.e.waits.active)
+	}
+	k, most, ok := wait.Next()
+	if !ok || most <= 0 {
+		t.Fatalf("have key %q for %v, %v", k, most, ok)
+	}
+	w.now += 80 * time.Millisecond
+	w.grant(k, 1, 3, 5, 3*quota.Token)
+	if k, _, ok := wait.Next(); ok {
+		t.Errorf("wait for %q as well", k)
+	}
+	dec, again, err := wait.Resume(t.Context())
+	if err != nil || again != nil || dec.Over || !dec.Waited || w.e.waits.active != 0 {
+		t.Errorf("with a lease: have %+v, wait %v, error %v, %d active", dec, again, err, w.e.waits.active)
+	}
+	if dec, wait := begin("a key with a lease", d("tiny=x")); wait != nil || dec.Over || dec.Waited {
+		t.Errorf("a key with a lease: have %+v, wait %v", dec, wait)
+	}
+	_, wait = begin("another key", d("tiny=y"))
+	if dec, again, err := wait.Resume(t.Context()); err != nil || again != nil || !dec.Over || !dec.Waited {
+		t.Errorf("without a lease: have %+v, wait %v, error %v", dec, again, err)
+	}
+	if dec := w.decide(1, d("tiny=z")); !dec.Over || dec.Waited {
+		t.Errorf("Decide without Config.Leases waits for nobody: have %+v", dec)
+	}
+}
+
 func TestColdStartBoundsItsWaiters(t *testing.T) {
 	w := newWorld(t, leaseRules, func(c *Config) { c.MaxWaiting = 2 })
 	inner := Decision{}
