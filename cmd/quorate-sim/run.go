@@ -96,6 +96,7 @@ type traceLine struct {
 // before the run begins, so that it is known whatever becomes of the run.
 func play(c *cobra.Command, s scenario.Scenario, drawn, trace bool, format output.Format) error {
 	out := c.OutOrStdout()
+	s.Plan.KeepLeases = true // to say how much they move
 	text := scenario.Format(s.Plan, s.Seed)
 	if drawn && format == output.Table {
 		fmt.Fprintf(out, "# drawn by seed %d at commit %s\n%s\n", s.Seed, version.String(), text)

@@ -30,6 +30,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			s.Plan.KeepLeases = true
 			result, err := sim.Run(s.Plan, s.Seed)
 			if err != nil {
 				t.Fatal(err)

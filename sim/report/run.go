@@ -22,6 +22,7 @@ func (r Run) Write(out io.Writer) error {
 	p := &page{about: r.About, plan: r.Plan, result: r.Result}
 	p.head()
 	p.charts()
+	p.leases()
 	p.totals()
 	_, err := io.WriteString(out, p.String())
 	if err != nil {
@@ -42,7 +43,7 @@ func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", ar
 
 // item prints a name and what there is to say about it, on as many lines as it needs.
 func (p *page) item(name string, parts ...string) {
-	const width = 80 - 14
+	const width = 80 - 14 - 1 // a comma may follow
 	line := ""
 	for _, part := range parts {
 		if line != "" && len(line)+2+len(part) > width {

@@ -30,6 +30,7 @@ func (p *page) totals() {
 	}
 	p.item("ideal", whole(sum.Ideal)+" by one central bucket")
 	p.item("utilization", fmt.Sprintf("%.1f %%", 100*sum.Utilization()))
+	p.settled()
 	p.item("log entries", fmt.Sprintf("%.1f a second", float64(p.result.Entries)/p.result.SimSeconds))
 	p.item("messages", fmt.Sprintf("%.1f a second", float64(p.result.Messages)/p.result.SimSeconds))
 	p.item("overshoot", fmt.Sprintf("%v tokens in the worst window", sum.Overshoot))
