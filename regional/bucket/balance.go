@@ -47,7 +47,7 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 	}
 	if !found {
 		// No record to carry a fraction in: the time not spent is given up.
-		b.Level, _ = st.Refill(st.Base, time-st.Since)
+		b.Level, _ = st.Refill(st.Base, time-st.Began())
 		return b, time
 	}
 	at = max(time, rec.At)

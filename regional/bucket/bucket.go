@@ -31,14 +31,19 @@ const (
 // that has no record.
 type Standing struct {
 	quota.Capacity
-	// Base and Since give the level of a missing record:
-	// min(Burst, Base + rate*(now-Since)).
+	// Base and From give the level of a missing record:
+	// min(Burst, Base + rate*(now-From)), and Base until then. From is Since where
+	// that is later.
 	Base quota.Tokens
+	From quota.Micros
 	// Since is also the time, on the store's clock, from which Capacity is known
 	// to be the share: a record that is older has at most Base then and accrues from
 	// Since only, because the share may have been smaller before.
 	Since quota.Micros
 }
+
+// Began is From, or Since where that is later.
+func (st Standing) Began() quota.Micros { return max(st.From, st.Since) }
 
 // Ask is what one bucket is asked for in a take.
 type Ask struct {

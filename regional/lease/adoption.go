@@ -137,8 +137,9 @@ func (a *Adoption) birth() quota.Micros {
 //
 //   - it never had less than its present share, since the last growth of any
 //     share: it was empty then at worst;
-//   - its share has grown with this configuration: it holds what it can have
-//     had under the one before, and gains at the new rate from now on;
+//   - its share has grown with this configuration: it was full at its share
+//     before when its record was dropped, and that may be now; and it gains at the
+//     new rate since it grew. The larger of the two counts, not the sum;
 //   - no rule counted it before, and no version was skipped: it starts full;
 //   - in all cases, it was empty when the region last lost its buckets.
 func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) bucket.Standing {
@@ -179,14 +180,25 @@ func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) buc
 		}
 	case start == 0:
 		st.Base = min(share.Burst, before.Burst)
+		st.From = a.gained(share, st.Base)
 	default:
 		st.Base, _ = before.Refill(0, a.since-start)
 		st.Base = min(st.Base, share.Burst)
+		st.From = a.gained(share, st.Base)
 	}
 	if born > st.Since {
-		st.Since, st.Base = born, 0
+		st.Since, st.From, st.Base = born, 0, 0
 	}
 	return st
+}
+
+// gained returns when share alone has given base since this configuration.
+func (a *Adoption) gained(share quota.Capacity, base quota.Tokens) quota.Micros {
+	passed, ok := share.TimeTo(0, base)
+	if !ok {
+		return bucket.Forever
+	}
+	return min(bucket.Forever, a.since+passed)
 }
 
 // StandingOf returns the standing share of a key that an assignment names: of

@@ -80,7 +80,7 @@ func (r *region) level(in quota.Micros) quota.Tokens {
 	if err := st.Valid(); err != nil {
 		r.t.Fatal(err)
 	}
-	level, _ := st.Refill(st.Base, r.now+in-st.Since)
+	level, _ := st.Refill(st.Base, r.now+in-st.Began())
 	return level
 }
 
@@ -118,11 +118,16 @@ func TestStandingOfAMissingRecord(t *testing.T) {
 			r.now += quota.Second
 			r.adopt(config(2, doc(200, 200, 0.2, 1)), r.cur)
 		}, 0, 10},
-		{"and gains at the new rate", func(r *region) {
+		{"until the new rate has given that much too", func(r *region) {
 			r.adopt(config(1, doc(100, 100, 0.2, 1)), nil)
 			r.now += quota.Second
 			r.adopt(config(2, doc(200, 200, 0.2, 1)), r.cur)
-		}, quota.Second / 4, 15},
+		}, quota.Second / 4, 10},
+		{"and gains at the new rate from then on", func(r *region) {
+			r.adopt(config(1, doc(100, 100, 0.2, 1)), nil)
+			r.now += quota.Second
+			r.adopt(config(2, doc(200, 200, 0.2, 1)), r.cur)
+		}, 3 * quota.Second / 4, 15},
 		{"a raised share of the table is a raise", func(r *region) {
 			r.adopt(config(1, doc(100, 100, 0.2, 1), 1, 1), nil)
 			r.now += quota.Second
@@ -181,6 +186,36 @@ func TestStandingOfAMissingRecord(t *testing.T) {
 				t.Errorf("have %v, want %d; standing %+v", have, c.want, r.cur.StandingOf(key, r.now))
 			}
 		})
+	}
+}
+
+// A record is dropped when it is full at the share that it was written at. A raise
+// since then does not make it fuller than that.
+func TestARecordThatIsDroppedAfterARaiseIsWorthWhatItWas(t *testing.T) {
+	r := newRegion(t, true)
+	r.adopt(config(1, doc(100, 1000, 0.2, 1)), nil) // 10 a second, 100 at most
+	look := func() quota.Tokens {
+		r.store.Sweep(r.now)
+		_, v := r.store.Take(r.now, []bucket.Ask{{Key: key, Standing: r.cur.StandingOf(key, r.now)}})
+		return v[0].Level
+	}
+	ask := bucket.Ask{Key: key, Cost: 100 * quota.Token, Standing: r.cur.StandingOf(key, r.now)}
+	if admitted, _ := r.store.Take(r.now, []bucket.Ask{ask}); !admitted {
+		t.Fatal("the bucket is not full")
+	}
+	r.now += quota.Second
+	r.adopt(config(2, doc(100, 10_000, 0.2, 1)), r.cur) // 10 a second, 1000 at most
+	var most quota.Tokens
+	for in := range quota.Tokens(120) {
+		if have := look(); have > (in+1)*10*quota.Token {
+			t.Fatalf("after %d s it holds %v, and has gained 10 a second", in+1, have)
+		} else {
+			most = max(most, have)
+		}
+		r.now += quota.Second
+	}
+	if r.store.Len() != 0 || most < 1000*quota.Token {
+		t.Errorf("%d records are left, and the most was %v: nothing was dropped, or nothing gained", r.store.Len(), most)
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Store) applyWords(incarnation string, ask *bucket.ApplyAsk) ([]any, err
 	return evalsha(&s.scripts.apply, []string{s.stateKey, s.bucketKey(a.Key)}, []any{
 		incarnation, uint64(a.Session), uint64(a.Epoch),
 		int64(a.Lease.Rate.Tokens), int64(a.Lease.Rate.Per), int64(a.Lease.Burst), int64(a.Credit), release,
-		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since),
+		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()),
 	}), nil
 }
 

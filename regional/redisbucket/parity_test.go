@@ -158,6 +158,7 @@ func (w *twins) standing() bucket.Standing {
 	return bucket.Standing{
 		Capacity: w.capacity(), Base: w.tokens("base"),
 		Since: max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "since"))),
+		From:  max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "from"))),
 	}
 }
 

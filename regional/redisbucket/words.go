@@ -72,7 +72,7 @@ func (c *call) compose(s *Store) {
 	c.table = append(c.table[:0], int64(len(c.shares)))
 	for _, sh := range c.shares {
 		st := &sh.standing
-		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since))
+		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()))
 	}
 
 	c.args = append(c.args[:0], "evalsha", &s.scripts.take.sha, len(c.keys)+1, &s.stateKey)

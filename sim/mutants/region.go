@@ -31,7 +31,7 @@ var regionMutants = []Mutant{
 		Breaks: "A bucket without a record starts full, also when the record was lost.",
 		Edits: []Edit{{
 			File: "regional/bucket/balance.go",
-			Old:  "		b.Level, _ = st.Refill(st.Base, time-st.Since)\n",
+			Old:  "		b.Level, _ = st.Refill(st.Base, time-st.Began())\n",
 			New:  "		b.Level = st.Burst\n",
 		}},
 	}, {

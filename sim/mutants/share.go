@@ -64,6 +64,15 @@ var shareMutants = []Mutant{
 		}},
 		Test: Test{"regional/bucket", "TestAShareThatShrinksAndGrowsGivesNothingBack"},
 	}, {
+		Name:   "dropped-after-a-raise",
+		Breaks: "A record that is dropped as full at a small share counts as full since the share grew, and as grown since then.",
+		Edits: []Edit{{
+			File: "regional/bucket/balance.go",
+			Old:  "time-st.Began())",
+			New:  "time-st.Since)",
+		}},
+		Test: Test{"regional/lease", "TestARecordThatIsDroppedAfterARaiseIsWorthWhatItWas"},
+	}, {
 		Name:   "unseen-keys-always-fit",
 		Breaks: "A share grows though others have not given theirs up, of all keys that have no account.",
 		Edits: []Edit{{

@@ -1,7 +1,7 @@
 -- Applies one assignment once; a repeat gets the stored answer.
 -- KEYS: state, bucket
 -- ARGV: incarnation, session, epoch, lease rate, per, burst, credit, release,
---   and the standing share's rate, per, burst, base, since.
+--   and the standing share's rate, per, burst, base, since, from.
 -- Reply: {code, surrendered}; 1 applied, 0 other incarnation, -1 other session,
 --   -2 deadline passed, -3 older epoch.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'hwm')
@@ -14,7 +14,7 @@ live = session ~= '0' and high < st[3] + 0
 local key, epoch, release = KEYS[2], ARGV[3] + 0, ARGV[8] == '1'
 local srate, sper, sburst = ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0
 local level, _, at, _, _, _, _, _, _, _, last, surrendered =
-  look(key, now, '0', srate, sper, sburst, ARGV[12], ARGV[13])
+  look(key, now, '0', srate, sper, sburst, ARGV[12], ARGV[13], ARGV[14])
 local reply
 if session == '0' or session ~= ARGV[2] then reply = { -1, 0 }
 elseif last and last == epoch and epoch > 0 then reply = { 1, surrendered + 0 }

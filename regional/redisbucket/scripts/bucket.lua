@@ -60,7 +60,7 @@ end
 -- epoch of what is in force; then for a write: found, a record of this
 -- incarnation; lease, the record's lease text; last, the epoch of that lease when
 -- it is of the region's session; surrendered, its stored answer.
-local function look(key, now, mode, rate, per, burst, base, since)
+local function look(key, now, mode, rate, per, burst, base, since, from)
   local r = call('HMGET', key, 'level', 'at', 'inc', 'lease')
   local found, lease, last, surrendered = r[3] == inc, r[4], nil, nil
   if found and lease and session ~= '0' then
@@ -83,7 +83,7 @@ local function look(key, now, mode, rate, per, burst, base, since)
   elseif not live and mode == '3' then holding = ALLOWED
   elseif burst <= 0 then holding = NOTHING end
   if not found then
-    local level = refill(base + 0, now - since, rate, per, burst)
+    local level = refill(base + 0, now - from, rate, per, burst)
     return level, 0, now, holding, rate, per, burst, 0, false, lease
   end
   local level, at = r[1] + 0, r[2] + 0

@@ -2,7 +2,7 @@
 -- it serves all requests in their order: each takes from all buckets or from none.
 -- KEYS: state, then the buckets of each set.
 -- ARGV: incarnation, config version; how many standing shares follow, and of each
---   its mode, rate, per, burst, base, since; then for each set: how many buckets
+--   its mode, rate, per, burst, base, since, from; then for each set: how many buckets
 --   and how many runs, the standing share of each bucket by its number, and for
 --   each run: how many requests, and what each of them costs in each bucket.
 -- Reply: {0} when stale; else {1, now, then for each set: for each bucket holding,
@@ -18,8 +18,8 @@ live = session ~= '0' and high < st[3] + 0
 
 local shares, a = {}, 4
 for i = 1, ARGV[3] + 0 do
-  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0 }
-  a = a + 6
+  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0 }
+  a = a + 7
 end
 
 local reply, n = { 1, high, 0, 0, 0, 0 }, 2
@@ -35,7 +35,7 @@ while a <= words do
     a = a + 1
     local unspent, at, holding, rate, per, burst, epoch, found, lease, last
     level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last =
-      look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6])
+      look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6], s[7])
     reply[n + 1], reply[n + 2], reply[n + 3] = holding, level[i], unspent
     n = n + 3
     if epoch > 0 then
