@@ -3,7 +3,6 @@ package fasttime
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -168,39 +167,4 @@ func (w *world) elect(every time.Duration) (stop func() int) {
 	stop = sync.OnceValue(func() int { cancel(); return <-done })
 	w.stops = append(w.stops, func() { stop() })
 	return stop
-}
-
-func TestOneHourOfRandomLeaderIsolation(t *testing.T) {
-	length := time.Hour
-	if testing.Short() || raceEnabled {
-		length = 5 * time.Minute
-	}
-	run(t, document(20, "standing"), func(w *world) {
-		for _, name := range all {
-			w.load(name, 20)
-		}
-		random := rand.New(rand.NewPCG(1, 2))
-		between := func(least, most time.Duration) time.Duration {
-			return least + time.Duration(random.Int64N(int64(most-least)))
-		}
-		from, changes := time.Now(), 0
-		for time.Since(from) < length {
-			time.Sleep(between(time.Second, 40*time.Second))
-			n := w.leader()
-			if changes%3 == 2 { // sometimes it is not the leader
-				n = w.nodes[random.IntN(3)]
-			}
-			w.isolate(n, true)
-			time.Sleep(between(time.Second, 20*time.Second))
-			w.isolate(n, false)
-			changes++
-		}
-		w.bound(capacity(20, 20), 0)
-		have := w.share(capacity(20, 20), quota.Micros(from.UnixMicro()), now())
-		t.Logf("%d isolations: admitted %.3f of the ideal", changes, have)
-		if have < 0.9 {
-			t.Errorf("admitted %.3f of the ideal, want 0.9", have)
-		}
-		w.agree()
-	})
 }

@@ -11,30 +11,34 @@ import (
 
 // network connects hosts by links that behave like TCP over a wide area: bytes
 // arrive in order after a delay. What is sent over a link that is cut waits for
-// the link to return, like retransmissions, and neither side hears of it.
+// the link to return, like retransmissions, and neither side hears of it. A link
+// may be cut in one direction only; then nobody can dial over it.
 type network struct {
 	mu      sync.Mutex
 	delays  map[string]time.Duration // of a host's own line; a link has the sum of two
-	cut     map[link]bool
+	cut     map[way]bool
 	ports   map[string]*listener
 	changed chan struct{} // closed and replaced when a cut changes
 }
 
-// link joins two hosts, in the order of their names. A link with the empty host
-// stands for all links of the other one.
-type link struct{ a, b string }
-
-func linkOf(a, b string) link { return link{min(a, b), max(a, b)} }
+// way is one direction of the link of two hosts. The empty host stands for all
+// hosts.
+type way struct{ from, to string }
 
 func newNetwork() *network {
-	return &network{delays: map[string]time.Duration{}, cut: map[link]bool{}, ports: map[string]*listener{}, changed: make(chan struct{})}
+	return &network{delays: map[string]time.Duration{}, cut: map[way]bool{}, ports: map[string]*listener{}, changed: make(chan struct{})}
 }
 
 // set cuts or heals the link of two hosts, or with "" all links of one.
-func (n *network) set(a, b string, cut bool) {
+func (n *network) set(a, b string, cut bool) { n.setWays(cut, way{a, b}, way{b, a}) }
+
+// setWays cuts or heals single directions.
+func (n *network) setWays(cut bool, ways ...way) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cut[linkOf(a, b)] = cut
+	for _, w := range ways {
+		n.cut[w] = cut
+	}
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
@@ -55,13 +59,13 @@ func (n *network) heal() {
 	n.changed = make(chan struct{})
 }
 
-// state returns whether two hosts reach each other, how long a byte takes, and a
+// state returns whether a host reaches another, how long a byte takes, and a
 // channel that is closed when that may have changed.
-func (n *network) state(a, b string) (up bool, delay time.Duration, changed <-chan struct{}) {
+func (n *network) state(from, to string) (up bool, delay time.Duration, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	up = !n.cut[linkOf(a, b)] && !n.cut[linkOf(a, "")] && !n.cut[linkOf(b, "")]
-	return up, n.delays[a] + n.delays[b], n.changed
+	up = !n.cut[way{from, to}] && !n.cut[way{from, ""}] && !n.cut[way{"", to}]
+	return up, n.delays[from] + n.delays[to], n.changed
 }
 
 func (n *network) listen(_, address string) (net.Listener, error) {
@@ -86,7 +90,7 @@ func (n *network) dial(ctx context.Context, from, address string) (net.Conn, err
 	}
 	for {
 		up, delay, changed := n.state(from, to)
-		if up {
+		if back, _, _ := n.state(to, from); up && back {
 			if err := sleep(ctx, 2*delay); err != nil {
 				return nil, err
 			}

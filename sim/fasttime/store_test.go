@@ -62,6 +62,13 @@ func (r *redis) lease(k quota.Key) quota.Capacity {
 	return rec.Lease
 }
 
+// left returns for how long the region's leases may be used by what it knows now.
+func (r *redis) left() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return (r.store.State(now()).Deadline - now()).Duration()
+}
+
 // client is one agent's connection to its region's store.
 type client struct {
 	redis *redis

@@ -25,6 +25,7 @@ type world struct {
 	nodes    []*node
 	regions  map[string]*region
 	log      log
+	witness  *witness
 	stops    []func() // of the loads that run
 	// gone are the processes that were killed: a bubble cannot abandon their
 	// goroutines, so they end on their own, unheard.
@@ -34,6 +35,7 @@ type world struct {
 // node is a coordinator node; it runs unless end is nil.
 type node struct {
 	name string
+	node *coordinator.Node
 	cfg  coordinator.Config
 	end  context.CancelFunc
 	done chan error
@@ -85,7 +87,7 @@ func run(t *testing.T, doc string, play func(w *world)) {
 func runWith(t *testing.T, doc string, timeouts coordinator.RaftTimeouts, started []string, play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, timeouts: timeouts, network: newNetwork(), regions: map[string]*region{}}
+		w := &world{t: t, timeouts: timeouts, network: newNetwork(), regions: map[string]*region{}, witness: newWitness(t)}
 		defer w.close()
 		dir := w.dir()
 		for _, host := range hosts {
@@ -136,7 +138,7 @@ func (w *world) addNode(host, dir string) {
 	n := &node{name: host, cfg: coordinator.Config{
 		Node: host, DataDir: dir, RaftAddr: host + ":7601", GRPCAddr: host + ":7600",
 		InitialCluster: "n1=n1:7601,n2=n2:7601,n3=n3:7601", Regions: map[string]int64{"ap": 1, "eu": 1, "us": 1},
-		Listen: w.network.listen, DialRaft: w.network.raftDialer(host), RaftTimeouts: w.timeouts, Logger: w.logger(host),
+		Listen: w.network.listen, DialRaft: w.network.raftDialer(host), RaftTimeouts: w.timeouts, Logger: slog.New(w.witness.hear(host, w.logger(host).Handler())),
 	}}
 	w.nodes = append(w.nodes, n)
 	w.start(n)
@@ -150,7 +152,7 @@ func (w *world) start(n *node) {
 		w.t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	n.end, n.done = end, make(chan error, 1)
+	n.node, n.end, n.done = c, end, make(chan error, 1)
 	go func() { n.done <- c.Run(ctx) }()
 }
 
