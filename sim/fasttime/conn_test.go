@@ -44,19 +44,19 @@ func (p *pipe) tell() {
 
 // read takes what has arrived. Otherwise it says when to look again: at the time
 // wake (zero: not by itself) or when one of the channels is closed.
-func (p *pipe) read(b []byte) (n int, err error, wake time.Time, changed, links <-chan struct{}) {
+func (p *pipe) read(b []byte) (n int, wake time.Time, changed, links <-chan struct{}, err error) {
 	up, _, links := p.network.state(p.from, p.to)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.deaf:
-		return 0, net.ErrClosed, wake, nil, nil
+		return 0, wake, nil, nil, net.ErrClosed
 	case len(p.packets) == 0 || !up:
-		return 0, nil, wake, p.changed, links
+		return 0, wake, p.changed, links, nil
 	case time.Now().Before(p.packets[0].at):
-		return 0, nil, p.packets[0].at, p.changed, links
+		return 0, p.packets[0].at, p.changed, links, nil
 	case p.packets[0].data == nil:
-		return 0, io.EOF, wake, nil, nil
+		return 0, wake, nil, nil, io.EOF
 	}
 	first := &p.packets[0]
 	n = copy(b, first.data)
@@ -65,19 +65,19 @@ func (p *pipe) read(b []byte) (n int, err error, wake time.Time, changed, links 
 	}
 	p.size -= n
 	p.tell()
-	return n, nil, wake, nil, nil
+	return n, wake, nil, nil, nil
 }
 
 // write puts bytes under way, as many as the window takes.
-func (p *pipe) write(b []byte) (n int, err error, changed <-chan struct{}) {
+func (p *pipe) write(b []byte) (n int, changed <-chan struct{}, err error) {
 	up, delay, _ := p.network.state(p.from, p.to)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch n = min(len(b), window-p.size); {
 	case p.sent || p.deaf && up:
-		return 0, net.ErrClosed, nil
+		return 0, nil, net.ErrClosed
 	case n == 0:
-		return 0, nil, p.changed
+		return 0, p.changed, nil
 	}
 	p.packets = append(p.packets, packet{time.Now().Add(delay), slices.Clone(b[:n])})
 	p.size += n
@@ -134,7 +134,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		if passed(by) {
 			return 0, os.ErrDeadlineExceeded
 		}
-		n, err, wake, changed, links := c.in.read(b)
+		n, wake, changed, links, err := c.in.read(b)
 		if n > 0 || err != nil || len(b) == 0 {
 			return n, err
 		}
@@ -148,7 +148,7 @@ func (c *conn) Write(b []byte) (done int, err error) {
 		if passed(by) {
 			return done, os.ErrDeadlineExceeded
 		}
-		n, err, changed := c.out.write(b[done:])
+		n, changed, err := c.out.write(b[done:])
 		if err != nil {
 			return done, err
 		}
