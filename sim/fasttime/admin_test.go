@@ -16,7 +16,7 @@ import (
 // ask calls the Admin service of one node over the network.
 func ask[T any](w *world, n *node, f func(context.Context, quoratev1.AdminClient) (T, error)) (T, error) {
 	var none T
-	conn, err := grpc.NewClient("passthrough:///"+n.cfg.GRPCAddr, grpc.WithContextDialer(w.network.grpcDialer(operator)),
+	conn, err := grpc.NewClient("passthrough:///"+n.cfg.GRPCAddr, grpc.WithContextDialer(w.grpcDialer(operator)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {
 		return none, err

@@ -12,12 +12,16 @@
 // the region's Redis (package bucket's reference behind a mutex) and the clocks.
 // Everything else is what the binaries run.
 //
+// One test, TestRandomLeaderIsolationOverTCP, has the same world in real time over
+// TCP through package netproxy, a few seconds of it.
+//
 // Every test ends with the same verdict: an auditor that sees only admissions,
 // with the bubble's clock, must find admitted <= B + R*W in every window, with no
 // allowance. Where a policy of a rule gives up the Bound on purpose, the test
 // says by how much.
 //
-// FASTTIME_LOG=1 prints what nodes and agents log, in virtual time.
+// FASTTIME_LOG=1 prints what nodes and agents log, in virtual time. `make
+// isolation` isolates leaders for longer, in virtual time and over TCP.
 //
 // The schedules of goroutines are not replayable: a failure here is real, but
 // its seed is lost. Package sim, whose runs can be replayed, complements it.

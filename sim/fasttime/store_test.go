@@ -30,7 +30,13 @@ func newRedis(name string) *redis {
 	return r
 }
 
-func now() quota.Micros { return quota.Micros(time.Now().UnixMicro()) }
+// epoch is some moment of the real clock.
+var epoch = time.Now()
+
+// now is the time of all clocks: a bubble's, or the real one, without its steps.
+func now() quota.Micros {
+	return quota.Micros(epoch.UnixMicro()) + quota.MicrosOf(time.Since(epoch))
+}
 
 // restart loses everything: what follows is another incarnation.
 func (r *redis) restart() {

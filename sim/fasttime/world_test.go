@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,16 +18,18 @@ import (
 	"github.com/quorate/quorate/regional"
 )
 
-// world is three coordinator nodes and the agents of some regions in a bubble.
+// world is three coordinator nodes and the agents of some regions.
 type world struct {
-	t        *testing.T
-	timeouts coordinator.RaftTimeouts
-	network  *network
-	nodes    []*node
-	regions  map[string]*region
-	log      log
-	witness  *witness
-	stops    []func() // of the loads that run
+	t         *testing.T
+	timeouts  coordinator.RaftTimeouts
+	timing    quota.Timing // zero is the default
+	network   *network     // who reaches whom
+	transport transport
+	nodes     []*node
+	regions   map[string]*region
+	log       log
+	witness   *witness
+	stops     []func() // of the loads that run
 	// gone are the processes that were killed: a bubble cannot abandon their
 	// goroutines, so they end on their own, unheard.
 	gone []<-chan error
@@ -87,23 +90,58 @@ func run(t *testing.T, doc string, play func(w *world)) {
 func runWith(t *testing.T, doc string, timeouts coordinator.RaftTimeouts, started []string, play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, timeouts: timeouts, network: newNetwork(), regions: map[string]*region{}, witness: newWitness(t)}
+		network := newNetwork()
+		w := newWorld(t, network, network)
+		w.timeouts = timeouts
 		defer w.close()
-		dir := w.dir()
-		for _, host := range hosts {
-			w.addNode(host, filepath.Join(dir, host))
-		}
-		w.apply(doc)
-		for _, name := range all {
-			w.regions[name] = &region{name: name, redis: newRedis(name)}
-		}
-		for _, name := range started {
-			w.addAgent(name)
-		}
-		w.within(20*time.Second, "all agents are connected", w.connected)
-		w.log.begin()
+		w.begin(doc, started)
 		play(w)
 	})
+}
+
+func newWorld(t *testing.T, network *network, transport transport) *world {
+	return &world{t: t, network: network, transport: transport, regions: map[string]*region{}, witness: newWitness(t)}
+}
+
+// begin starts everything and waits until all agents are connected.
+func (w *world) begin(doc string, started []string) {
+	dir := w.dir()
+	for _, host := range hosts {
+		w.addNode(host, filepath.Join(dir, host))
+	}
+	w.apply(doc)
+	for _, name := range all {
+		w.regions[name] = &region{name: name, redis: newRedis(name)}
+	}
+	for _, name := range started {
+		w.addAgent(name)
+	}
+	w.within(20*time.Second, "all agents are connected", w.connected)
+	w.log.begin()
+}
+
+// transport carries bytes between hosts.
+type transport interface {
+	listen(network, address string) (net.Listener, error)
+	dial(ctx context.Context, from, address string) (net.Conn, error)
+	// end is called when nothing runs any more, and returns when no goroutine is left.
+	end()
+}
+
+// raftDialer dials as a Raft node does.
+func (w *world) raftDialer(from string) func(_, address string, timeout time.Duration) (net.Conn, error) {
+	return func(_, address string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return w.transport.dial(ctx, from, address)
+	}
+}
+
+// grpcDialer dials as an agent or an operator does.
+func (w *world) grpcDialer(from string) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return w.transport.dial(ctx, from, address)
+	}
 }
 
 // dir returns a directory in memory where the system has one: the nodes sync
@@ -138,7 +176,8 @@ func (w *world) addNode(host, dir string) {
 	n := &node{name: host, cfg: coordinator.Config{
 		Node: host, DataDir: dir, RaftAddr: host + ":7601", GRPCAddr: host + ":7600",
 		InitialCluster: "n1=n1:7601,n2=n2:7601,n3=n3:7601", Regions: map[string]int64{"ap": 1, "eu": 1, "us": 1},
-		Listen: w.network.listen, DialRaft: w.network.raftDialer(host), RaftTimeouts: w.timeouts, Logger: slog.New(w.witness.hear(host, w.logger(host).Handler())),
+		Listen: w.transport.listen, DialRaft: w.raftDialer(host), RaftTimeouts: w.timeouts, Timing: w.timing,
+		Logger: slog.New(w.witness.hear(host, w.logger(host).Handler())),
 	}}
 	w.nodes = append(w.nodes, n)
 	w.start(n)
@@ -176,7 +215,7 @@ func (w *world) addAgent(name string) *agent {
 	var err error
 	a.Agent, err = regional.New(regional.Config{
 		Region: name, Agent: a.name, Coordinators: []string{"n1:7600", "n2:7600", "n3:7600"}, Store: a.client,
-		HTTPAddr: a.name + ":8080", Listen: w.network.listen, DialCoordinator: w.network.grpcDialer(a.name),
+		HTTPAddr: a.name + ":8080", Listen: w.transport.listen, DialCoordinator: w.grpcDialer(a.name), Timing: w.timing,
 		Clocks: func() (mono, boot, realtime quota.Micros) { return now(), now(), now() },
 		Logger: w.logger(a.name),
 	})
@@ -251,8 +290,7 @@ func (w *world) close() {
 			w.t.Errorf("node %s ended with %v", n.name, err)
 		}
 	}
-	// A dial that nobody waits for any more ends with its own timeout.
-	time.Sleep(15 * time.Second)
+	w.transport.end()
 }
 
 // connected reports whether every agent has a session that counts.

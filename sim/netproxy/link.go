@@ -98,10 +98,13 @@ func (l *Link) Cut() {
 // Blackhole stops everything in one direction.
 func (l *Link) Blackhole(d Direction) { l.gates[d].set(false) }
 
-// Heal opens both directions; what was held arrives now.
+// Restore opens one direction; what was held arrives now.
+func (l *Link) Restore(d Direction) { l.gates[d].set(true) }
+
+// Heal opens both directions.
 func (l *Link) Heal() {
-	l.gates[Forward].set(true)
-	l.gates[Back].set(true)
+	l.Restore(Forward)
+	l.Restore(Back)
 }
 
 // IsCut reports whether a direction is cut.
