@@ -35,14 +35,14 @@ func (c *conn) abort() { c.cancel() }
 // run serves the connection until both directions have ended or it broke.
 func (c *conn) run() {
 	defer c.cancel()
-	rnd := c.random(2)
+	rnd := c.random(dialing)
 	// The dial is the first packet: it takes a delay and does not pass a cut.
 	if pause(c.ctx, c.link.draw(rnd)) != nil || c.link.gates[Forward].pass(c.ctx) != nil {
 		reset(c.client)
 		return
 	}
 	var dialer net.Dialer
-	target, err := dialer.DialContext(c.ctx, "tcp", c.link.cfg.Target)
+	target, err := dialer.DialContext(c.ctx, "tcp", c.link.Target())
 	if err != nil {
 		// Nobody listens there: the refusal travels back, and not through a cut.
 		if pause(c.ctx, c.link.draw(rnd)) == nil {
@@ -70,8 +70,15 @@ func (c *conn) run() {
 	_ = target.Close()
 }
 
+// What a connection draws for, beside the delays of its two directions: a stream
+// of its own for each, so that one does not change the others.
+const (
+	dialing uint64 = 2
+	losing  uint64 = 4 // and the direction
+)
+
 func (c *conn) random(use uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(c.link.cfg.Seed, c.serial<<2|use))
+	return rand.New(rand.NewPCG(c.link.cfg.Seed, c.serial<<3|use))
 }
 
 func (d Delay) draw(rnd *rand.Rand) time.Duration {
@@ -101,16 +108,16 @@ func (c *conn) pipe(d Direction, from, to net.Conn) {
 }
 
 func (c *conn) read(d Direction, from net.Conn, queue chan<- chunk, window *semaphore.Weighted) {
-	rnd := c.random(uint64(d))
+	t := timetable{delays: c.random(uint64(d)), losses: c.random(losing | uint64(d))}
 	buffer := make([]byte, chunkSize)
-	var last time.Time
 	for {
 		n, err := from.Read(buffer)
-		due := time.Now().Add(c.link.draw(rnd))
-		if due.Before(last) {
-			due = last // an earlier chunk is not overtaken
+		delay, loss, pace := c.link.line(d)
+		due, broken := t.next(time.Now(), n, delay, loss, pace)
+		if broken {
+			c.abort()
+			return
 		}
-		last = due
 		if n > 0 && (window.Acquire(c.ctx, int64(n)) != nil || c.put(queue, chunk{bytes.Clone(buffer[:n]), due}) != nil) {
 			return
 		}

@@ -14,6 +14,10 @@
 // held, as TCP's retransmission holds it, and arrives after Heal: old messages do
 // turn up late. Reset is the other way a line fails: connections break at once.
 //
+// A line may also lose packets, which TCP sends again some time later, lose a
+// connection now and then, and let so many bytes a second through at most: SetLoss
+// and Throttle, each direction by itself. All that is drawn repeats for a seed.
+//
 // Buffers are bounded: a sender that is further ahead than Buffer bytes per
 // direction is slowed down as by a full TCP window.
 package netproxy

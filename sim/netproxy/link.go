@@ -19,7 +19,7 @@ type Config struct {
 	Target string
 	// Delay is the one-way delay of both directions.
 	Delay Delay
-	// Seed makes the delays repeat.
+	// Seed makes the delays and losses repeat.
 	Seed uint64
 	// Buffer is the number of bytes under way per connection and direction;
 	// 0 is 1 MiB.
@@ -54,7 +54,10 @@ type Link struct {
 	running  sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	delay  Delay
+	losses [2]Loss
+	paces  [2]int64 // bytes a second, 0 for as many as there are
 	serial uint64
 	conns  map[*conn]struct{}
 }
@@ -77,7 +80,7 @@ func Listen(cfg Config) (*Link, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Link{
 		cfg: cfg, listener: listener, gates: [2]*gate{newGate(), newGate()},
-		ctx: ctx, cancel: cancel, delay: cfg.Delay, conns: map[*conn]struct{}{},
+		ctx: ctx, cancel: cancel, target: cfg.Target, delay: cfg.Delay, conns: map[*conn]struct{}{},
 	}
 	l.running.Go(l.accept)
 	return l, nil
@@ -87,7 +90,19 @@ func Listen(cfg Config) (*Link, error) {
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
 // Target returns the address the link leads to.
-func (l *Link) Target() string { return l.cfg.Target }
+func (l *Link) Target() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.target
+}
+
+// SetTarget makes the link lead elsewhere from the next connection on; Reset
+// breaks those that there are.
+func (l *Link) SetTarget(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = addr
+}
 
 // Cut stops everything in both directions.
 func (l *Link) Cut() {
@@ -116,6 +131,28 @@ func (l *Link) SetDelay(d Delay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.delay = d
+}
+
+// SetLoss changes what is lost of what is sent from now on in one direction.
+func (l *Link) SetLoss(d Direction, loss Loss) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losses[d] = loss
+}
+
+// Throttle lets no more bytes a second through in one direction, over each
+// connection by itself; 0 lifts that.
+func (l *Link) Throttle(d Direction, bytesPerSecond int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paces[d] = max(0, bytesPerSecond)
+}
+
+// line returns what happens now to what is sent in a direction.
+func (l *Link) line(d Direction) (Delay, Loss, int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delay, l.losses[d], l.paces[d]
 }
 
 func (l *Link) draw(rnd *rand.Rand) time.Duration {
