@@ -6,9 +6,9 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// readClocks reads the three clocks that a machine has: one that stops in
+// ReadClocks reads the three clocks that a machine has: one that stops in
 // suspend, one that does not, and one that people and NTP set.
-func readClocks() (mono, boot, realtime quota.Micros) {
+func ReadClocks() (mono, boot, realtime quota.Micros) {
 	return read(unix.CLOCK_MONOTONIC), read(unix.CLOCK_BOOTTIME), read(unix.CLOCK_REALTIME)
 }
 

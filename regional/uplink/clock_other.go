@@ -10,9 +10,9 @@ import (
 
 var start = time.Now()
 
-// readClocks reads the clocks that the Go runtime offers: elsewhere than on
+// ReadClocks reads the clocks that the Go runtime offers: elsewhere than on
 // Linux a suspended machine is noticed by the wall clock only.
-func readClocks() (mono, boot, realtime quota.Micros) {
+func ReadClocks() (mono, boot, realtime quota.Micros) {
 	now := time.Now()
 	mono = quota.MicrosOf(now.Sub(start))
 	return mono, mono, quota.Micros(now.UnixMicro())

@@ -128,7 +128,7 @@ func New(cfg Config) *Uplink {
 		cfg.StoreTimeout = time.Second
 	}
 	if cfg.Clocks == nil {
-		cfg.Clocks = readClocks
+		cfg.Clocks = ReadClocks
 	}
 	u := &Uplink{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer),

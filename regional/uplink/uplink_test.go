@@ -303,7 +303,7 @@ func TestWaiters(t *testing.T) {
 }
 
 func TestClocksAdvance(t *testing.T) {
-	u := &Uplink{cfg: Config{Clocks: readClocks}}
+	u := &Uplink{cfg: Config{Clocks: ReadClocks}}
 	a, b := u.readNow().clock, u.readNow().clock
 	if b.Mono < a.Mono || b.Boot < a.Boot || a.Real < 1_600_000_000_000_000 {
 		t.Errorf("have %+v then %+v", a, b)
