@@ -37,6 +37,8 @@ type Options struct {
 	Dir string
 	// Args are more configuration words, for example "--maxmemory", "10mb".
 	Args []string
+	// Group is the process group that the server joins. Default: one of its own.
+	Group int
 	// sentinel is the configuration of a sentinel, which wants it in a file.
 	sentinel string
 }
@@ -49,6 +51,7 @@ type Server struct {
 	port    int
 	args    []string
 	conf    string // of a sentinel
+	group   int
 	proc    *os.Process
 }
 
@@ -61,7 +64,7 @@ func Start(opts Options) (*Server, error) {
 	if !ok {
 		return nil, ErrNotInstalled
 	}
-	s := &Server{path: path, dir: opts.Dir, args: opts.Args, conf: opts.sentinel}
+	s := &Server{path: path, dir: opts.Dir, args: opts.Args, conf: opts.sentinel, group: opts.Group}
 	if s.dir == "" {
 		dir, err := os.MkdirTemp("", "quorate-redis-")
 		if err != nil {
@@ -223,9 +226,9 @@ func (s *Server) launch() error {
 	}
 	proc, err := os.StartProcess(s.path, append([]string{s.path}, args...), &os.ProcAttr{
 		Dir: s.dir,
-		// A group of its own: an interrupt typed at the demo must not take the
-		// server away before the demo has ended.
-		Sys: &syscall.SysProcAttr{Setpgid: true},
+		// Not in the group of this program: an interrupt typed at the demo must not
+		// take the server away before the demo has ended.
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pgid: s.group},
 	})
 	if err != nil {
 		return fmt.Errorf("run %s: %w", s.path, err)
@@ -258,8 +261,11 @@ func exited(proc *os.Process) bool {
 
 // Do sends one command on a connection of its own and returns the reply as text:
 // enough to arrange a scene without a client.
-func (s *Server) Do(words ...string) (reply string, err error) {
-	c, err := net.DialTimeout("tcp", s.Addr(), time.Second)
+func (s *Server) Do(words ...string) (reply string, err error) { return Ask(s.Addr(), words...) }
+
+// Ask is Do for any server at an address, such as a Sentinel.
+func Ask(addr string, words ...string) (reply string, err error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return "", fmt.Errorf("dial redis: %w", err)
 	}
