@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 
@@ -19,8 +20,7 @@ func (w *World) buildCoordinators(free *ports) error {
 		weights[r.Name] = r.Weight
 	}
 	var cluster []string
-	for i := range w.opts.Coordinators {
-		name := fmt.Sprintf("n%d", i+1)
+	for _, name := range coordinatorNames(w.opts.Coordinators) {
 		addrs, err := free.take(3)
 		if err != nil {
 			return err
@@ -28,9 +28,13 @@ func (w *World) buildCoordinators(free *ports) error {
 		c := &Coordinator{
 			Name: name, raftAddr: addrs[0], grpcAddr: addrs[1], adminAddr: addrs[2],
 			links:   map[string]*netproxy.Link{},
-			process: &process{role: roleCoordinator, name: name, log: w.logPath(name)},
+			dataDir: filepath.Join(w.dir, name),
+			process: &process{role: roleCoordinator, name: name, log: w.logPath(name), group: w.group()},
 		}
 		w.coordinators = append(w.coordinators, c)
+		if err := w.buildDisk(c); err != nil {
+			return err
+		}
 		if c.conn, err = w.dialOperator(c.grpcAddr); err != nil {
 			return err
 		}
@@ -49,7 +53,7 @@ func (w *World) buildCoordinators(free *ports) error {
 			c.links[peer.Name], routes[peer.raftAddr] = link, link.Addr()
 		}
 		c.process.spec = coordinatorSpec{
-			Node: c.Name, DataDir: filepath.Join(w.dir, c.Name),
+			Node: c.Name, DataDir: c.dataDir,
 			RaftAddr: c.raftAddr, GRPCAddr: c.grpcAddr, AdminAddr: c.adminAddr,
 			InitialCluster: strings.Join(cluster, ","), Links: routes,
 			Regions: weights, Timing: w.opts.Timing, Raft: w.opts.Raft,
@@ -61,15 +65,14 @@ func (w *World) buildCoordinators(free *ports) error {
 // buildRegion starts the region's store and prepares its agents, each with a
 // link of its own to each coordinator.
 func (w *World) buildRegion(spec RegionSpec, free *ports) error {
-	s, err := openStore(spec.Store, filepath.Join(w.dir, "redis-"+spec.Name))
+	s, err := w.openStore(spec.Store, spec.Name, free)
 	if err != nil {
 		return fmt.Errorf("store of region %s: %w", spec.Name, err)
 	}
-	w.closers = append(w.closers, s.close)
-	r := &Region{Name: spec.Name, store: s, redis: s.server}
+	r := &Region{Name: spec.Name, store: s}
 	w.regions = append(w.regions, r)
 	agents := spec.Agents
-	if s.server == nil && agents > 1 {
+	if s.current() == nil && agents > 1 {
 		w.opts.Logger.Warn("an embedded store cannot be shared, so the region has one agent; install redis-server for more", "region", spec.Name)
 		agents = 1
 	}
@@ -82,7 +85,7 @@ func (w *World) buildRegion(spec RegionSpec, free *ports) error {
 		a := &Agent{
 			Name: name, Region: spec.Name, grpcAddr: addrs[0], httpAddr: addrs[1], adminAddr: addrs[2],
 			links:   map[string]*netproxy.Link{},
-			process: &process{role: roleAgent, name: name, log: w.logPath(name)},
+			process: &process{role: roleAgent, name: name, log: w.logPath(name), group: w.group()},
 		}
 		r.Agents = append(r.Agents, a)
 		if a.conn, err = w.dialOperator(a.grpcAddr); err != nil {
@@ -99,13 +102,39 @@ func (w *World) buildRegion(spec RegionSpec, free *ports) error {
 			routes[c.grpcAddr] = link.Addr()
 			coordinators = append(coordinators, c.grpcAddr)
 		}
+		if a.store, err = w.storeLink(s); err != nil {
+			return err
+		}
 		a.process.spec = agentSpec{
-			Region: spec.Name, Agent: name, Coordinators: coordinators, Links: routes, Redis: s.url,
+			Region: spec.Name, Agent: name, Coordinators: coordinators, Links: routes, Redis: s.address(a.store),
 			GRPCAddr: addrs[0], HTTPAddr: addrs[1], AdminAddr: addrs[2], Timing: w.opts.Timing,
-			DrainDelay: w.opts.DrainDelay,
+			DrainDelay: w.opts.DrainDelay, DriftPPM: w.drift(),
 		}
 	}
 	return nil
+}
+
+// storeLink opens an agent's link to its store, nil when it needs none.
+func (w *World) storeLink(s *store) (*netproxy.Link, error) {
+	server := s.current()
+	if server == nil || s.pair == nil && !w.opts.StoreLinks {
+		return nil, nil
+	}
+	l, err := w.link(server.Addr(), netproxy.Delay{})
+	if err == nil && s.pair != nil {
+		s.pair.lead(l)
+	}
+	return l, err
+}
+
+// drift draws by how much the clocks of the next agent are fast.
+func (w *World) drift() int64 {
+	if w.opts.DriftPPM <= 0 {
+		return 0
+	}
+	w.drifts++
+	rnd := rand.New(rand.NewPCG(w.opts.Seed, w.drifts))
+	return rnd.Int64N(2*w.opts.DriftPPM+1) - w.opts.DriftPPM
 }
 
 // link opens a link that ends with the World.

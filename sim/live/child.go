@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,6 +26,7 @@ const (
 	roleVariable    = "QUORATE_LIVE_ROLE"
 	roleCoordinator = "coordinator"
 	roleAgent       = "agent"
+	roleReaper      = "reaper"
 )
 
 // runner is what coordinator.New and regional.New return.
@@ -54,6 +54,8 @@ type agentSpec struct {
 	GRPCAddr, HTTPAddr, AdminAddr string
 	Timing                        quota.Timing
 	DrainDelay                    time.Duration
+	// DriftPPM is by how much the agent's clocks are fast.
+	DriftPPM int64
 }
 
 // Main runs this process as a node of a World when a World started it as one,
@@ -78,19 +80,27 @@ func runChild(role string, stdin io.Reader, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
+	if role == roleReaper {
+		return reap(in, log)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	clocks := &clocks{}
 	// The parent holds the other end open for as long as it lives. This goroutine
 	// ends with the process.
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // however it ends, the parent is gone
-		log.Error("parent process is gone")
-		if role == roleAgent {
-			shutdownStore(spec)
+		for d := json.NewDecoder(in); ; {
+			var s ClockStep
+			if d.Decode(&s) != nil {
+				break // however it ends, the parent is gone
+			}
+			log.Info("clocks are set", "mono", s.Mono, "boot", s.Boot, "real", s.Real)
+			clocks.step(s)
 		}
+		log.Error("parent process is gone")
 		os.Exit(1)
 	}()
-	node, err := build(role, spec, log)
+	node, err := build(role, spec, clocks, log)
 	if err != nil {
 		return err
 	}
@@ -100,27 +110,7 @@ func runChild(role string, stdin io.Reader, log *slog.Logger) error {
 	return nil
 }
 
-// shutdownStore ends the region's redis-server after the death of the parent,
-// whose child it was: it has nobody else who would.
-func shutdownStore(spec []byte) {
-	var s agentSpec
-	if json.Unmarshal(spec, &s) != nil {
-		return // then it never ran
-	}
-	addr, ok := strings.CutPrefix(s.Redis, "redis://")
-	if !ok {
-		return // embedded: it ends with this process
-	}
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return // another agent was faster
-	}
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	_, _ = io.WriteString(conn, "SHUTDOWN NOSAVE\r\n") // there is nobody left to tell
-	_, _ = io.Copy(io.Discard, conn)
-}
-
-func build(role string, spec []byte, log *slog.Logger) (runner, error) {
+func build(role string, spec []byte, clocks *clocks, log *slog.Logger) (runner, error) {
 	switch role {
 	case roleCoordinator:
 		var s coordinatorSpec
@@ -143,11 +133,12 @@ func build(role string, spec []byte, log *slog.Logger) (runner, error) {
 			return nil, fmt.Errorf("decode configuration: %w", err)
 		}
 		routeThrough(s.Links)
+		clocks.drift(s.DriftPPM)
 		return regional.New(regional.Config{
 			Region: s.Region, Agent: s.Agent, Coordinators: s.Coordinators, Redis: s.Redis,
 			GRPCAddr: s.GRPCAddr, HTTPAddr: s.HTTPAddr, AdminAddr: s.AdminAddr,
 			DrainDelay: s.DrainDelay, Drain: time.Second, Timing: s.Timing,
-			Logger: log, Registerer: prometheus.NewRegistry(),
+			Clocks: clocks.read, Logger: log, Registerer: prometheus.NewRegistry(),
 		})
 	}
 	return nil, fmt.Errorf("unknown role %q", role)

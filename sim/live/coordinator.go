@@ -22,6 +22,8 @@ type Coordinator struct {
 
 	raftAddr, grpcAddr, adminAddr string
 	links                         map[string]*netproxy.Link // to the other nodes, by name
+	dataDir                       string
+	disk                          string // where its own disk is mounted, "" for none
 	process                       *process
 	conn                          *grpc.ClientConn // the operator's
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/coordinator"
@@ -34,6 +35,15 @@ type Options struct {
 	// Delay is the one-way delay between agents and coordinators, RaftDelay the
 	// one between coordinators.
 	Delay, RaftDelay netproxy.Delay
+	// StoreLinks makes agents reach their Redis through links as well, which do not
+	// delay but can. Agents of a pair always do.
+	StoreLinks bool
+	// DriftPPM is by how much the clocks of an agent's machine are fast or slow at
+	// most; the seed says how much. Stores and coordinators read this machine's.
+	DriftPPM int64
+	// SmallDisks are the names of coordinators (n1 is the first) whose store is on a
+	// disk of its own that can be filled: a tmpfs, which needs root.
+	SmallDisks []string
 	// DrainDelay is how long an agent that was told to end goes on serving with
 	// readiness off, for clients that have to notice. Default 0.
 	DrainDelay time.Duration
@@ -63,6 +73,8 @@ const (
 	StoreAny Store = ""
 	// StoreRedis is a redis-server process; Start fails without one.
 	StoreRedis Store = "redis"
+	// StoreSentinel is a primary and a replica, which three Sentinels watch.
+	StoreSentinel Store = "sentinel"
 	// StoreEmbedded is a server inside the region's only agent, for machines
 	// without Redis. A second agent is not started, as it could not share it.
 	StoreEmbedded Store = "embedded"
@@ -93,9 +105,17 @@ func (o Options) Validate() error {
 			bad("region %s: %d agents and weight %d, neither may be negative", r.Name, r.Agents, r.Weight)
 		}
 		switch r.Store {
-		case StoreAny, StoreRedis, StoreEmbedded:
+		case StoreAny, StoreRedis, StoreSentinel, StoreEmbedded:
 		default:
-			bad("region %s: store %q is none of redis, embedded", r.Name, r.Store)
+			bad("region %s: store %q is none of redis, sentinel, embedded", r.Name, r.Store)
+		}
+	}
+	if o.DriftPPM < 0 {
+		bad("drift: %d ppm is negative", o.DriftPPM)
+	}
+	for _, name := range o.SmallDisks {
+		if !slices.Contains(coordinatorNames(o.withDefaults().Coordinators), name) {
+			bad("small disks: there is no coordinator %s", name)
 		}
 	}
 	for name, d := range map[string]netproxy.Delay{"delay": o.Delay, "raft delay": o.RaftDelay} {
@@ -134,4 +154,12 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// coordinatorNames are the names of n coordinators.
+func coordinatorNames(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("n%d", i+1))
+	}
+	return names
 }

@@ -20,6 +20,8 @@ type process struct {
 	name string
 	spec any // what the role's main needs, as JSON
 	log  string
+	// group is the process group that it joins, 0 for one of its own.
+	group int
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -27,6 +29,7 @@ type process struct {
 	done  chan struct{} // closed when the process has been waited for
 	err   error         // how it ended; read after done
 	asked bool          // somebody asked the process to end
+	may   bool          // it may end by itself: something was done to it
 }
 
 // ErrDied means that a node has ended although nobody asked it to.
@@ -61,8 +64,8 @@ func (p *process) start() error {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), roleVariable+"="+p.role)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own: Ctrl-C is for the parent, which ends its children in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// Not the parent's group: Ctrl-C is for the parent, which ends its children in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: p.group}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
@@ -117,6 +120,19 @@ func (p *process) signal(s os.Signal) error {
 	return nil
 }
 
+// tell sends a running process a message, as JSON.
+func (p *process) tell(message any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.alive() {
+		return fmt.Errorf("tell %s: %w", p.name, errNotRunning)
+	}
+	if err := json.NewEncoder(p.stdin).Encode(message); err != nil {
+		return fmt.Errorf("tell %s: %w", p.name, err)
+	}
+	return nil
+}
+
 // kill ends the process at once and waits for its end. It is no error when it
 // does not run.
 func (p *process) kill() {
@@ -149,7 +165,7 @@ func (p *process) stop(grace time.Duration) error {
 func (p *process) died() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil || p.alive() || p.asked {
+	if p.cmd == nil || p.alive() || p.asked || p.may {
 		return nil
 	}
 	how := "exit status 0"
@@ -157,6 +173,14 @@ func (p *process) died() error {
 		how = p.err.Error()
 	}
 	return fmt.Errorf("%w: %s: %s\n%s", ErrDied, p.name, how, p.tail())
+}
+
+// mayEnd says that it is no surprise when the process ends by itself from now on,
+// or that it is one again.
+func (p *process) mayEnd(may bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.may = may
 }
 
 // tail returns the end of the log, for error messages.

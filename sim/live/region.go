@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,18 +27,19 @@ type Region struct {
 	Name   string
 	Agents []*Agent
 
-	redis *redistest.Server // nil when the store is embedded
-	store store
+	store   *store
+	storeMu sync.Mutex
 }
 
 // Agent returns agent i of the region.
 func (r *Region) Agent(i int) *Agent { return r.Agents[i] }
 
-// Redis is the region's redis-server; nil when the store is embedded.
-func (r *Region) Redis() *redistest.Server { return r.redis }
+// Redis is the region's redis-server, of a pair the primary; nil when the store is
+// embedded.
+func (r *Region) Redis() *redistest.Server { return r.store.current() }
 
 // StoreURL is the redis:// address of the region's store, or regional.Embedded.
-func (r *Region) StoreURL() string { return r.store.url }
+func (r *Region) StoreURL() string { return r.store.address(nil) }
 
 // Cut parts the region from all coordinators. Clients still reach its agents,
 // and the agents their store.
@@ -81,6 +83,7 @@ type Agent struct {
 
 	grpcAddr, httpAddr, adminAddr string
 	links                         map[string]*netproxy.Link // by coordinator
+	store                         *netproxy.Link            // nil when it reaches the store directly
 	process                       *process
 	conn                          *grpc.ClientConn // the load's
 }
@@ -109,6 +112,10 @@ func (a *Agent) Freeze() error { return a.process.signal(syscall.SIGSTOP) }
 // Thaw lets a frozen agent go on.
 func (a *Agent) Thaw() error { return a.process.signal(syscall.SIGCONT) }
 
+// StepClocks sets the clocks that a running agent reads. What an agent has been
+// told is gone with its process.
+func (a *Agent) StepClocks(s ClockStep) error { return a.process.tell(s) }
+
 // Running reports whether the agent's process runs.
 func (a *Agent) Running() bool { return a.process.running() }
 
@@ -117,6 +124,9 @@ func (a *Agent) Log() string { return a.process.log }
 
 // Link is the agent's link to a coordinator.
 func (a *Agent) Link(coordinator string) *netproxy.Link { return a.links[coordinator] }
+
+// StoreLink is the agent's link to its region's Redis, nil when it has none.
+func (a *Agent) StoreLink() *netproxy.Link { return a.store }
 
 // Cut parts the agent from all coordinators.
 func (a *Agent) Cut() {

@@ -26,6 +26,8 @@ type World struct {
 	closers      []func() error // run last to first by Close
 	links        uint64         // opened so far: the seed of the next
 	wall         wallclock
+	reaper       *process
+	drifts       uint64 // drawn so far
 
 	mu     sync.Mutex
 	tracks []*Track
@@ -68,6 +70,9 @@ func (w *World) build(ctx context.Context) error {
 	if left, err := os.ReadDir(w.dir); err != nil || len(left) > 0 {
 		return errors.Join(fmt.Errorf("%w: directory %s must be empty, it has %d entries", ErrOptions, w.dir, len(left)), err)
 	}
+	if err := w.startReaper(); err != nil {
+		return err
+	}
 	var free ports
 	if err := w.buildCoordinators(&free); err != nil {
 		return err
@@ -92,6 +97,9 @@ func (w *World) build(ctx context.Context) error {
 	if _, err := w.AwaitLeader(ctx); err != nil {
 		return err
 	}
+	if err := w.await(ctx, "Sentinels that could fail over", func(context.Context) error { return w.watched() }); err != nil {
+		return err
+	}
 	if w.opts.Rules == "" {
 		return nil
 	}
@@ -99,6 +107,19 @@ func (w *World) build(ctx context.Context) error {
 		return err
 	}
 	return w.AwaitReady(ctx)
+}
+
+// watched returns nil when every pair has Sentinels that are ready.
+func (w *World) watched() error {
+	for _, r := range w.regions {
+		if r.store.pair == nil {
+			continue
+		}
+		if err := r.store.pair.ready(); err != nil {
+			return fmt.Errorf("region %s: %w", r.Name, err)
+		}
+	}
+	return nil
 }
 
 // Dir is the directory with the stores and the logs.
@@ -151,6 +172,7 @@ func (w *World) Close() error {
 // stop ends the agents, then the coordinators, each in order.
 func (w *World) stop() error {
 	var agents, coordinators []*process
+	var problems []error
 	for _, r := range w.regions {
 		r.Heal()
 		for _, a := range r.Agents {
@@ -159,9 +181,10 @@ func (w *World) stop() error {
 	}
 	for _, c := range w.coordinators {
 		w.Rejoin(c)
+		problems = append(problems, c.emptyDisk())
 		coordinators = append(coordinators, c.process)
 	}
-	return errors.Join(stopAll(agents), stopAll(coordinators))
+	return errors.Join(append(problems, stopAll(agents), stopAll(coordinators))...)
 }
 
 func stopAll(all []*process) error {
