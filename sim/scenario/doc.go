@@ -75,4 +75,23 @@
 //	heal: 60s                      # no fault and no event after it
 //	final: [...]                   # the load from then on, its times counted from heal;
 //	                               # default: the demand of that moment, steady
+//
+// What only real processes have is said apart. `quorate-sim live` does all that a
+// scenario says; a run in virtual time leaves this out:
+//
+//	live:
+//	  coordinators: 5              # 3 or 5; default 3
+//	  sentinel: true               # a primary, a replica and three Sentinels per region
+//	  events:                      # each ends by itself, after `for`
+//	    - {at: 5s, do: freeze, on: leader, for: 3s}     # SIGSTOP, SIGCONT; on: leader, follower, n1, eu-1
+//	    - {at: 5s, do: kill, on: eu-1, for: 1s}         # kill -9, started again after 1s
+//	    - {at: 5s, do: isolate, on: n2, for: 4s}        # a coordinator, from everybody
+//	    - {at: 5s, do: blackhole, region: eu, way: in, for: 4s}  # or out, as the region sees it
+//	    - {at: 5s, do: disconnect, region: eu}          # connections break
+//	    - {at: 5s, do: throttle, region: eu, bytes: 2000, for: 4s}  # a second
+//	    - {at: 5s, do: slow, region: eu, delay: 400ms, for: 4s}     # one way
+//	    - {at: 5s, do: failover, region: eu}            # the primary dies
+//	    - {at: 5s, do: disk_full, on: leader, for: 5s}  # of a coordinator
+//	    - {at: 5s, do: set_clock, on: eu-1, by: -30s}   # the wall clock of an agent
+//	    - {at: 5s, do: suspend, on: eu-1, by: 30s}      # its machine, as its clocks show it
 package scenario

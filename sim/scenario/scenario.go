@@ -20,6 +20,10 @@ type Scenario struct {
 	About string
 	Seed  uint64 // that it asks for
 	Plan  sim.Plan
+	Live  Live
+
+	file   string
+	places map[string]place
 }
 
 // settle is how long the cluster runs before the load: time for an election, the
@@ -38,13 +42,13 @@ func Load(file string) (Scenario, error) {
 // Parse reads a scenario. An error that the text causes is a rules.Problems: all
 // that is wrong with it, each with its place.
 func Parse(file, text string) (Scenario, error) {
-	r := &reader{file: file}
+	r := &reader{file: file, places: map[string]place{}}
 	doc, err := decode(text)
 	if err != nil {
 		r.syntax(err)
 		return Scenario{}, r.sorted()
 	}
-	s := Scenario{Seed: 1, Plan: sim.Plan{
+	s := Scenario{Seed: 1, file: file, places: r.places, Plan: sim.Plan{
 		Name:  strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)),
 		Start: settle,
 	}}
@@ -117,7 +121,7 @@ func (r *reader) scenario(f field, s *Scenario) {
 			r.mapping(f, keys{"drift_ppm": func(f field) { p.Faults.DriftPPM = r.whole(f, 0, maxDriftPPM) }})
 		},
 		"faults": func(f field) { r.faults(f, p) },
-		"limit":  later, "rules": later, "keys": later, "edits": later, "load": later, "final": later, "events": later,
+		"limit":  later, "rules": later, "keys": later, "edits": later, "load": later, "final": later, "events": later, "live": later,
 	})
 	if there == nil {
 		return
@@ -154,6 +158,9 @@ func (r *reader) scenario(f field, s *Scenario) {
 	}
 	if e, ok := there["events"]; ok {
 		r.events(e, p)
+	}
+	if l, ok := there["live"]; ok {
+		r.live(l, s)
 	}
 }
 

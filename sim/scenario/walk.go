@@ -18,6 +18,7 @@ import (
 type reader struct {
 	file     string
 	problems rules.Problems
+	places   map[string]place // of all fields, by path
 }
 
 // field is a value with its place.
@@ -88,6 +89,7 @@ func (r *reader) pairs(f field) (pairs []field, names []string, ok bool) {
 			r.problem(key, g.path, "the key `%s` appears twice; it is already on line %d", key.Value, first)
 		default:
 			lines[key.Value] = key.Line
+			r.places[g.path] = place{key.Line, key.Column}
 			pairs, names = append(pairs, g), append(names, key.Value)
 		}
 	}
@@ -121,7 +123,9 @@ func (r *reader) list(f field) (items []field, ok bool) {
 		return nil, false
 	}
 	for i, n := range f.value.Content {
-		items = append(items, f.at("["+strconv.Itoa(i)+"]", resolve(n), n))
+		item := f.at("["+strconv.Itoa(i)+"]", resolve(n), n)
+		r.places[item.path] = place{item.key.Line, item.key.Column}
+		items = append(items, item)
 	}
 	return items, true
 }
