@@ -16,6 +16,19 @@ const diskSize = 16 << 20
 // filler is the file that fills a disk.
 const filler = "filler"
 
+// CanMount returns why no coordinator can have a disk of its own here, nil if it can.
+func CanMount() error {
+	dir, err := os.MkdirTemp("", "quorate-live-disk-")
+	if err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	err = mountDisk(dir, diskSize)
+	if err == nil {
+		err = unmount(dir)
+	}
+	return errors.Join(err, os.Remove(dir))
+}
+
 // buildDisk mounts a disk for a coordinator that is to have one.
 func (w *World) buildDisk(c *Coordinator) error {
 	if !slices.Contains(w.opts.SmallDisks, c.Name) {

@@ -16,7 +16,14 @@ import (
 	"github.com/quorate/quorate/sim/workload"
 )
 
-// LoadSpec is demand for one identity in one region. Requests go to the region's
+// Request is one request of a load.
+type Request struct {
+	At    time.Duration // since the load began
+	Track *Track
+	Cost  uint32 // its hits_addend
+}
+
+// LoadSpec is demand in one region, as a rule for one identity. Requests go to the region's
 // agents in turn, as Envoy's messages, and arrive by their own clock: a slow
 // answer does not hold back the next request.
 type LoadSpec struct {
@@ -26,6 +33,9 @@ type LoadSpec struct {
 	Demand workload.Curve
 	// Cost is the hits_addend of each request. Default 1.
 	Cost uint32
+	// Requests, when set, returns one request after the other, in the place of Track,
+	// Demand and Cost; ok is false when there will be none.
+	Requests func() (r Request, ok bool)
 	// Agent, when set, is the only agent that is asked: its number from 1.
 	Agent int
 	// Waiting bounds the requests that wait for their answers; what arrives
@@ -46,8 +56,6 @@ type Load struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	turn    atomic.Uint64
-	request *rls.RateLimitRequest // shared: sending does not change it
-	cost    quota.Tokens
 }
 
 // Load starts a load. It runs until Stop or until the World closes.
@@ -56,7 +64,7 @@ func (w *World) Load(spec LoadSpec) (*Load, error) {
 	switch {
 	case r == nil:
 		return nil, fmt.Errorf("%w: no region %q", ErrLoad, spec.Region)
-	case spec.Track == nil:
+	case spec.Track == nil && spec.Requests == nil:
 		return nil, fmt.Errorf("%w: no track", ErrLoad)
 	case spec.Agent < 0 || spec.Agent > len(r.Agents):
 		return nil, fmt.Errorf("%w: region %s has no agent %d", ErrLoad, spec.Region, spec.Agent)
@@ -77,25 +85,20 @@ func (w *World) Load(spec LoadSpec) (*Load, error) {
 	if spec.Agent > 0 {
 		agents = agents[spec.Agent-1 : spec.Agent]
 	}
-	descriptor := &ratelimitv3.RateLimitDescriptor{}
-	for _, e := range spec.Track.Identity.Entries {
-		descriptor.Entries = append(descriptor.Entries, &ratelimitv3.RateLimitDescriptor_Entry{Key: e.Key, Value: e.Value})
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Load{
-		spec: spec, agents: agents, slots: semaphore.NewWeighted(spec.Waiting), cancel: cancel,
-		cost: quota.Whole(uint64(spec.Cost)),
-		request: &rls.RateLimitRequest{
-			Domain: spec.Track.Identity.Domain, HitsAddend: spec.Cost,
-			Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor},
-		},
-	}
+	l := &Load{spec: spec, agents: agents, slots: semaphore.NewWeighted(spec.Waiting), cancel: cancel}
 	w.mu.Lock()
 	w.loads = append(w.loads, l)
 	stream := uint64(len(w.loads))
 	w.mu.Unlock()
-	arrivals := workload.NewArrivals(spec.Demand, w.opts.Seed, stream)
-	l.running.Go(func() { l.dispatch(ctx, arrivals) })
+	if spec.Requests == nil {
+		arrivals := workload.NewArrivals(spec.Demand, w.opts.Seed, stream)
+		l.spec.Requests = func() (Request, bool) {
+			at, ok := arrivals.Next()
+			return Request{at, spec.Track, spec.Cost}, ok
+		}
+	}
+	l.running.Go(func() { l.dispatch(ctx) })
 	return l, nil
 }
 
@@ -106,16 +109,16 @@ func (l *Load) Stop() {
 }
 
 // dispatch starts each request when it is due.
-func (l *Load) dispatch(ctx context.Context, arrivals *workload.Arrivals) {
+func (l *Load) dispatch(ctx context.Context) {
 	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		at, ok := arrivals.Next()
+		r, ok := l.spec.Requests()
 		if !ok {
 			return
 		}
-		if wait := time.Until(start.Add(at)); wait > 0 {
+		if wait := time.Until(start.Add(r.At)); wait > 0 {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
@@ -125,25 +128,29 @@ func (l *Load) dispatch(ctx context.Context, arrivals *workload.Arrivals) {
 		} else if ctx.Err() != nil {
 			return
 		}
-		sent := l.spec.Track.arrive(l.spec.Region, l.cost)
+		cost := quota.Whole(uint64(r.Cost))
+		sent := r.Track.arrive(l.spec.Region, cost)
 		if !l.slots.TryAcquire(1) {
-			l.spec.Track.settle(l.spec.Region, l.cost, sent, dropped)
+			r.Track.settle(l.spec.Region, cost, sent, dropped)
 			continue
 		}
 		l.running.Go(func() {
 			defer l.slots.Release(1)
-			l.spec.Track.settle(l.spec.Region, l.cost, sent, l.ask())
+			r.Track.settle(l.spec.Region, cost, sent, l.ask(r))
 		})
 	}
 }
 
 // ask sends one request to the next agent. Its context is its own: an answer
 // that is on the way when the load stops still counts.
-func (l *Load) ask() outcome {
+func (l *Load) ask(r Request) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), l.spec.Timeout)
 	defer cancel()
 	agent := l.agents[l.turn.Add(1)%uint64(len(l.agents))]
-	answer, err := rls.NewRateLimitServiceClient(agent.conn).ShouldRateLimit(ctx, l.request)
+	answer, err := rls.NewRateLimitServiceClient(agent.conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
+		Domain: r.Track.Identity.Domain, HitsAddend: r.Cost,
+		Descriptors: []*ratelimitv3.RateLimitDescriptor{r.Track.descriptor},
+	})
 	switch {
 	case err != nil:
 		return failed

@@ -22,7 +22,7 @@ func parent() error {
 	opts := Options{
 		Coordinators: 1, Dir: os.Getenv(parentVariable), Regions: []RegionSpec{{Name: "eu", Agents: 2, Store: StoreSentinel}},
 	}
-	if os.Geteuid() == 0 {
+	if CanMount() == nil {
 		opts.SmallDisks = []string{"n1"}
 	}
 	opts.Timing, opts.Raft = quick()

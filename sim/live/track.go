@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
@@ -23,7 +24,8 @@ type Track struct {
 	Identity Identity
 	Limit    quota.Capacity
 
-	world *World
+	world      *World
+	descriptor *ratelimitv3.RateLimitDescriptor // the identity, as it is asked for
 
 	mu         sync.Mutex
 	ideal      *check.Ideal
@@ -52,12 +54,13 @@ func (w *World) Track(id Identity, limit quota.Capacity) *Track {
 	t := &Track{
 		Identity: id, Limit: limit, world: w,
 		ideal: check.NewIdeal(limit), meter: check.NewMeter(limit),
-		latency: hdrhistogram.New(1, 60_000_000, 3),
+		latency: hdrhistogram.New(1, 60_000_000, 2),
 		regions: map[string]*Counts{},
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tracks = append(w.tracks, t)
+	t.descriptor = &ratelimitv3.RateLimitDescriptor{}
+	for _, e := range id.Entries {
+		t.descriptor.Entries = append(t.descriptor.Entries, &ratelimitv3.RateLimitDescriptor_Entry{Key: e.Key, Value: e.Value})
+	}
 	return t
 }
 

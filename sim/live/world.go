@@ -29,9 +29,8 @@ type World struct {
 	reaper       *process
 	drifts       uint64 // drawn so far
 
-	mu     sync.Mutex
-	tracks []*Track
-	loads  []*Load
+	mu    sync.Mutex
+	loads []*Load
 }
 
 // Start builds a World and returns when it has a leader and, with rules, every
