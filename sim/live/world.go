@@ -73,6 +73,7 @@ func (w *World) build(ctx context.Context) error {
 		return err
 	}
 	var free ports
+	w.closers = append(w.closers, func() error { free.release(); return nil })
 	if err := w.buildCoordinators(&free); err != nil {
 		return err
 	}

@@ -34,18 +34,20 @@ func StartCluster(primaries int, replicas bool) (c *Cluster, err error) {
 		total *= 2
 	}
 	for range total {
-		bus, err := freePort()
+		bus, err := HoldPort()
 		if err != nil {
 			return c, err
 		}
 		// The bus is usually 10,000 ports above, where there may be no port left.
 		s, err := Start(Options{Args: []string{
-			"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(bus),
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", strconv.Itoa(bus.Number),
 			"--cluster-replica-validity-factor", "0",
 		}})
 		if err != nil {
+			bus.Release()
 			return c, err
 		}
+		s.bus = bus
 		c.Nodes = append(c.Nodes, s)
 		if _, err := s.Do("CLUSTER", "MEET", "127.0.0.1", c.Nodes[0].Port(), busOf(c.Nodes[0])); err != nil {
 			return c, err
@@ -79,14 +81,7 @@ func StartCluster(primaries int, replicas bool) (c *Cluster, err error) {
 	return c, c.Settle(total)
 }
 
-func busOf(s *Server) string {
-	for i, w := range s.args {
-		if w == "--cluster-port" {
-			return s.args[i+1]
-		}
-	}
-	return ""
-}
+func busOf(s *Server) string { return strconv.Itoa(s.bus.Number) }
 
 // Settle waits until every running node knows as many nodes and sees the cluster
 // whole.

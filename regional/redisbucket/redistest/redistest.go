@@ -48,9 +48,10 @@ type Server struct {
 	path    string
 	dir     string
 	ownsDir bool
-	port    int
+	port    *Port
 	args    []string
 	conf    string // of a sentinel
+	bus     *Port  // of a cluster's node
 	group   int
 	proc    *os.Process
 }
@@ -72,15 +73,17 @@ func Start(opts Options) (*Server, error) {
 		}
 		s.dir, s.ownsDir = dir, true
 	}
-	// A port that is free now may be taken a moment later: try another then.
+	// Where ports are not held, one that is free now may be taken a moment later: try
+	// another then.
 	var err error
 	for range 3 {
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = HoldPort(); err != nil {
 			break
 		}
 		if err = s.launch(); err == nil {
 			return s, nil
 		}
+		s.port.Release()
 	}
 	return nil, errors.Join(fmt.Errorf("start redis-server: %w", err), s.Stop())
 }
@@ -101,7 +104,7 @@ func Run(tb testing.TB, args ...string) *Server {
 }
 
 // Addr is host:port.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return s.port.Addr() }
 
 // URL is redis://host:port.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
@@ -167,7 +170,7 @@ func (s *Server) ReplicaOf(master *Server) error {
 		_, err := s.Do("REPLICAOF", "NO", "ONE")
 		return err
 	}
-	if _, err := s.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(master.port)); err != nil {
+	if _, err := s.Do("REPLICAOF", "127.0.0.1", master.Port()); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(ready); ; time.Sleep(20 * time.Millisecond) {
@@ -184,6 +187,12 @@ func (s *Server) ReplicaOf(master *Server) error {
 // Stop ends the process and removes its temporary directory.
 func (s *Server) Stop() error {
 	err := s.Kill()
+	if s.port != nil {
+		s.port.Release()
+	}
+	if s.bus != nil {
+		s.bus.Release()
+	}
 	if s.ownsDir {
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}
@@ -202,7 +211,7 @@ func (s *Server) signal(verb string, sig syscall.Signal) error {
 
 // words returns the arguments of a process.
 func (s *Server) words(logName string) ([]string, error) {
-	where := []string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", logName}
+	where := []string{"--port", s.Port(), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", logName}
 	if s.conf == "" {
 		return append(append(where,
 			"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--maxmemory-policy", "noeviction"), s.args...), nil

@@ -40,8 +40,8 @@ func StartSentinels(replicas, sentinels int) (w *Watched, err error) {
 			}
 		}
 	}
-	conf := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d %[3]d\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n",
-		w.Name, w.Servers[0].port, sentinels/2+1)
+	conf := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]s %[3]d\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n",
+		w.Name, w.Servers[0].Port(), sentinels/2+1)
 	for range sentinels {
 		s, err := Start(Options{sentinel: conf})
 		if err != nil {
@@ -129,4 +129,4 @@ func until(ok func() (bool, error)) error {
 }
 
 // Port is the port of the server.
-func (s *Server) Port() string { return strconv.Itoa(s.port) }
+func (s *Server) Port() string { return strconv.Itoa(s.port.Number) }
