@@ -189,28 +189,34 @@ func (w *World) checkLiveness(k int) {
 }
 
 // FairShares returns what each region should get of the first key's limit, in
-// tokens a second, by the plan's load at a time: weighted max-min fairness, in which
-// standing shares that nobody asks for are not given to others.
+// tokens a second, by the plan's load at a time: see Divide.
 func FairShares(p Plan, at time.Duration) map[string]float64 {
 	w, err := newWorld(p, 0)
 	if err != nil {
 		return nil
 	}
-	limit := w.keys[0].limit
-	wants, weights := make([]float64, len(p.Regions)), make([]float64, len(p.Regions))
-	for i, r := range p.Regions {
-		for _, l := range p.Load {
-			if l.Region == r.Name && l.Key == 0 {
-				wants[i] += l.Curve.At(at) * float64(max(l.Cost, 1)+max(l.MostCost, l.Cost, 1)) / 2
-			}
+	wants := map[string]float64{}
+	for _, l := range p.Load {
+		if l.Key == 0 {
+			wants[l.Region] += l.Curve.At(at) * float64(max(l.Cost, 1)+max(l.MostCost, l.Cost, 1)) / 2
 		}
-		weight, _ := limit.WeightOf(r.Name, p.shares())
+	}
+	return Divide(w.keys[0].limit, p.shares(), wants)
+}
+
+// Divide returns what each region of a share table should get of a limit, in tokens
+// a second, by what each wants: weighted max-min fairness, in which standing shares
+// that nobody asks for are not given to others.
+func Divide(limit quota.Limit, shares quota.Shares, wants map[string]float64) map[string]float64 {
+	taken, weights := make([]float64, len(shares)), make([]float64, len(shares))
+	for i, s := range shares {
+		weight, _ := limit.WeightOf(s.Region, shares)
 		weights[i] = float64(weight)
-		wants[i] = max(wants[i], limit.StandingShare(r.Name, p.shares()).Rate.PerSecond())
+		taken[i] = max(wants[s.Region], limit.StandingShare(s.Region, shares).Rate.PerSecond())
 	}
 	fair := map[string]float64{}
-	for i, got := range waterFill(limit.Rate.PerSecond(), wants, weights) {
-		fair[p.Regions[i].Name] = got
+	for i, got := range waterFill(limit.Rate.PerSecond(), taken, weights) {
+		fair[shares[i].Region] = got
 	}
 	return fair
 }

@@ -37,6 +37,7 @@ type page struct {
 	about  string
 	plan   sim.Plan
 	result sim.Report
+	more   []Mark // on the time axis, beside the plan's events
 }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
@@ -179,6 +180,10 @@ func (p *page) marks() (all []mark) {
 	if p.plan.Heal > 0 {
 		all = append(all, mark{at: p.plan.Heal - p.plan.Start, text: "heal"})
 	}
+	for _, m := range p.more {
+		all = append(all, mark{at: m.At, text: m.Text})
+	}
+	slices.SortStableFunc(all, func(a, b mark) int { return int(a.at - b.at) })
 	for i := range all {
 		all[i].letter = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i%26]
 	}

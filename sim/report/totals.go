@@ -12,6 +12,18 @@ import (
 
 // totals prints the sums of all keys, and whether every promise was kept.
 func (p *page) totals() {
+	overshoot := p.sums()
+	p.settled()
+	p.item("log entries", fmt.Sprintf("%.1f a second", float64(p.result.Entries)/p.result.SimSeconds))
+	p.item("messages", fmt.Sprintf("%.1f a second", float64(p.result.Messages)/p.result.SimSeconds))
+	p.item("overshoot", fmt.Sprintf("%v tokens in the worst window", overshoot))
+	p.counts()
+	p.item("ledger", p.result.Hash)
+	p.verdict()
+}
+
+// sums prints what became of all requests, and returns the worst overshoot of a key.
+func (p *page) sums() quota.Tokens {
 	var sum sim.KeyReport
 	for _, k := range p.result.Keys {
 		sum.Offered += k.Offered
@@ -30,12 +42,11 @@ func (p *page) totals() {
 	}
 	p.item("ideal", whole(sum.Ideal)+" by one central bucket")
 	p.item("utilization", fmt.Sprintf("%.1f %%", 100*sum.Utilization()))
-	p.settled()
-	p.item("log entries", fmt.Sprintf("%.1f a second", float64(p.result.Entries)/p.result.SimSeconds))
-	p.item("messages", fmt.Sprintf("%.1f a second", float64(p.result.Messages)/p.result.SimSeconds))
-	p.item("overshoot", fmt.Sprintf("%v tokens in the worst window", sum.Overshoot))
-	p.counts()
-	p.item("ledger", p.result.Hash)
+	return sum.Overshoot
+}
+
+// verdict says whether every promise was kept.
+func (p *page) verdict() {
 	p.line("")
 	if !p.result.Broken() {
 		p.line("every promise kept")
