@@ -155,10 +155,21 @@ func (p *process) stop(grace time.Duration) error {
 		p.kill()
 		return fmt.Errorf("stop %s: did not end within %v, killed", p.name, grace)
 	}
-	if p.err != nil {
+	if p.err != nil && !p.terminated() {
 		return fmt.Errorf("stop %s: %w\n%s", p.name, p.err, p.tail())
 	}
 	return nil
+}
+
+// terminated reports whether the signal that asks for the end has ended the process
+// by itself: one that has just begun does not wait for it yet.
+func (p *process) terminated() bool {
+	var exit *exec.ExitError
+	if !errors.As(p.err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
 // died returns an error when the process has ended although nobody asked it to.

@@ -30,6 +30,7 @@ type Track struct {
 	mu         sync.Mutex
 	ideal      *check.Ideal
 	meter      *check.Meter
+	spare      *check.Spare
 	admissions []check.Admission
 	admittedIn []string                // the region of each admission
 	latency    *hdrhistogram.Histogram // microseconds
@@ -53,7 +54,7 @@ type Counts struct {
 func (w *World) Track(id Identity, limit quota.Capacity) *Track {
 	t := &Track{
 		Identity: id, Limit: limit, world: w,
-		ideal: check.NewIdeal(limit), meter: check.NewMeter(limit),
+		ideal: check.NewIdeal(limit), meter: check.NewMeter(limit), spare: check.NewSpare(limit),
 		latency: hdrhistogram.New(1, 60_000_000, 2),
 		regions: map[string]*Counts{},
 	}
@@ -111,8 +112,12 @@ func (t *Track) settle(region string, cost quota.Tokens, sent quota.Micros, o ou
 			c.Dropped += cost
 		}
 	}
+	if o == denied {
+		t.spare.Deny(now, cost)
+	}
 	if o == admitted {
 		t.meter.Admit(now, cost)
+		t.spare.Admit(now, cost)
 		t.admissions = append(t.admissions, check.Admission{Cost: cost, Sent: sent, Answered: now})
 		t.admittedIn = append(t.admittedIn, region)
 	}
@@ -130,6 +135,8 @@ type Tally struct {
 	Regions map[string]Counts
 	// Ideal is what one central bucket would have admitted.
 	Ideal quota.Tokens
+	// DeniedWhileThere is what was denied although one central bucket had it.
+	DeniedWhileThere quota.Tokens
 	// Headroom is what could be admitted now inside the Bound, by the times of
 	// the answers.
 	Headroom quota.Tokens
@@ -146,6 +153,18 @@ func (t Tally) Utilization() float64 {
 	return float64(t.Counts.Admitted) / float64(t.Ideal)
 }
 
+// AddTo adds what was offered and admitted in each region so far to sums.
+func (t *Track) AddTo(sums map[string]Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, c := range t.regions {
+		sum := sums[name]
+		sum.Offered += c.Offered
+		sum.Admitted += c.Admitted
+		sums[name] = sum
+	}
+}
+
 // Tally returns what the track has seen so far.
 func (t *Track) Tally() Tally {
 	t.mu.Lock()
@@ -157,7 +176,7 @@ func (t *Track) Tally() Tally {
 	}
 	return Tally{
 		At: now, Counts: t.counts, Regions: regions,
-		Ideal: t.ideal.Admitted(), Headroom: t.meter.Headroom(now),
+		Ideal: t.ideal.Admitted(), DeniedWhileThere: t.spare.Denied(), Headroom: t.meter.Headroom(now),
 		P50: quota.Micros(t.latency.ValueAtQuantile(50)), P99: quota.Micros(t.latency.ValueAtQuantile(99)),
 		Worst: quota.Micros(t.latency.Max()),
 	}

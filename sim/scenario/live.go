@@ -65,6 +65,15 @@ type LiveEvent struct {
 	Path       string // in the file, for Scenario.Problem
 }
 
+// String says what happens to whom.
+func (e LiveEvent) String() string {
+	text := string(e.Kind) + " " + e.On + e.Region
+	if e.Way != "" {
+		text += " " + e.Way
+	}
+	return text
+}
+
 // liveKeys are what each kind needs beside at and do.
 var liveKeys = map[LiveKind][]string{
 	Freeze: {"on", "for"}, KillNode: {"on", "for"}, Isolate: {"on", "for"}, DiskFull: {"on", "for"},
