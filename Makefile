@@ -8,6 +8,9 @@ SEEDS    ?= 20000
 HOURS    ?= 10
 # Flags of `quorate-sim live`, for example DEMO_FLAGS="--duration 15s --seed 7".
 DEMO_FLAGS ?=
+# What `make live` plays, and flags of `quorate-sim live`, for example LIVE_FLAGS="--duration 15s --seed 7".
+LIVE       ?= sim/testdata/live/processes.yaml sim/testdata/live/failover.yaml sim/testdata/cut-off.yaml
+LIVE_FLAGS ?=
 # Flags of `quorate-sim bench-agent`, for example BENCH_FLAGS="--workload 'hot key' --rounds 5".
 BENCH_FLAGS ?=
 
@@ -22,7 +25,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/quorate/quorate/cmd/internal/version.st
 RACE := $(if $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null),-race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint check proto demo bench bench-agent fuzz mutants sweep isolation test-envoy redis clean
+.PHONY: help build test race lint check proto demo live bench bench-agent fuzz mutants sweep isolation test-envoy redis clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +61,10 @@ proto: ## regenerate the code of proto/
 demo: ## three coordinators, three regions, load and faults on this machine (DEMO_FLAGS)
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/quorate-sim ./cmd/quorate-sim
 	@./bin/quorate-sim live $(DEMO_FLAGS)
+
+live: redis ## play scenarios on real processes (LIVE="FILE..." LIVE_FLAGS; minutes)
+	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/quorate-sim ./cmd/quorate-sim
+	@set -e; for scenario in $(LIVE); do ./bin/quorate-sim live $(LIVE_FLAGS) $$scenario; done
 
 bench: ## run the benchmarks (BENCH=regexp PKG=./path)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)

@@ -31,7 +31,7 @@ Exit code 1 says that a promise was broken.`,
 			if err != nil {
 				return cli.Fail(cli.Usage, errSeed(args), "A seed is a whole number, as a sweep names it.")
 			}
-			return play(c, drawn(seed), true, trace, format)
+			return simulate(c, drawn(seed), true, trace, format)
 		},
 	}
 	c.Flags().BoolVar(&trace, "trace", false, "tell event by event what happens")

@@ -44,7 +44,7 @@ Exit code 1 says that a promise was broken.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[0] == swarm {
-				return play(c, drawn(seed), true, trace, format)
+				return simulate(c, drawn(seed), true, trace, format)
 			}
 			s, err := scenario.Load(args[0])
 			if err != nil {
@@ -53,7 +53,7 @@ Exit code 1 says that a promise was broken.`,
 			if c.Flags().Changed("seed") {
 				s.Seed = seed
 			}
-			return play(c, s, false, trace, format)
+			return simulate(c, s, false, trace, format)
 		},
 	}
 	f := c.Flags()
@@ -92,9 +92,9 @@ type traceLine struct {
 	Text string       `json:"text"`
 }
 
-// play runs a scenario and prints what happened. What a seed has drawn is printed
+// simulate runs a scenario and prints what happened. What a seed has drawn is printed
 // before the run begins, so that it is known whatever becomes of the run.
-func play(c *cobra.Command, s scenario.Scenario, drawn, trace bool, format output.Format) error {
+func simulate(c *cobra.Command, s scenario.Scenario, drawn, trace bool, format output.Format) error {
 	out := c.OutOrStdout()
 	s.Plan.KeepLeases = true // to say how much they move
 	text := scenario.Format(s.Plan, s.Seed)

@@ -18,5 +18,6 @@
 // a request was sent and when its answer arrived. It knows nothing of leases.
 //
 // Everything listens on the loopback interface and ends with Close, or when the
-// process that started it dies.
+// process that started it dies: a reaper then kills the group that all processes are
+// in, those that are stopped as well.
 package live

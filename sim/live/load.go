@@ -23,8 +23,8 @@ type Request struct {
 	Cost  uint32 // its hits_addend
 }
 
-// LoadSpec is demand in one region, as a rule for one identity. Requests go to the region's
-// agents in turn, as Envoy's messages, and arrive by their own clock: a slow
+// LoadSpec is demand in one region, as a rule for one identity. Requests go to the
+// region's agents in turn, as Envoy's messages, and arrive by their own clock: a slow
 // answer does not hold back the next request.
 type LoadSpec struct {
 	Region string
