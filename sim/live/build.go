@@ -62,13 +62,9 @@ func (w *World) buildCoordinators(free *ports) error {
 	return nil
 }
 
-// buildRegion starts the region's store and prepares its agents, each with a
-// link of its own to each coordinator.
-func (w *World) buildRegion(spec RegionSpec, free *ports) error {
-	s, err := w.openStore(spec.Store, spec.Name, free)
-	if err != nil {
-		return fmt.Errorf("store of region %s: %w", spec.Name, err)
-	}
+// buildRegion prepares the agents of a region with a store, each with a link of its
+// own to each coordinator.
+func (w *World) buildRegion(spec RegionSpec, s *store, free *ports) error {
 	r := &Region{Name: spec.Name, store: s}
 	w.regions = append(w.regions, r)
 	agents := spec.Agents
@@ -116,15 +112,10 @@ func (w *World) buildRegion(spec RegionSpec, free *ports) error {
 
 // storeLink opens an agent's link to its store, nil when it needs none.
 func (w *World) storeLink(s *store) (*netproxy.Link, error) {
-	server := s.current()
-	if server == nil || s.pair == nil && !w.opts.StoreLinks {
+	if s.server == nil || !w.opts.StoreLinks {
 		return nil, nil
 	}
-	l, err := w.link(server.Addr(), netproxy.Delay{})
-	if err == nil && s.pair != nil {
-		s.pair.lead(l)
-	}
-	return l, err
+	return w.link(s.server.Addr(), netproxy.Delay{})
 }
 
 // drift draws by how much the clocks of the next agent are fast.

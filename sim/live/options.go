@@ -36,7 +36,7 @@ type Options struct {
 	// one between coordinators.
 	Delay, RaftDelay netproxy.Delay
 	// StoreLinks makes agents reach their Redis through links as well, which do not
-	// delay but can. Agents of a pair always do.
+	// delay but can. Agents of a pair never do: Sentinels tell them its addresses.
 	StoreLinks bool
 	// DriftPPM is by how much the clocks of an agent's machine are fast or slow at
 	// most; the seed says how much. Stores and coordinators read this machine's.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,11 +42,8 @@ func parent() error {
 	for _, p := range w.processes() {
 		pids = append(pids, p.cmd.Process.Pid)
 	}
-	for _, s := range eu.store.pair.servers {
+	for _, s := range slices.Concat(eu.store.pair.watched.Servers, eu.store.pair.watched.Sentinels) {
 		pids = append(pids, s.PID())
-	}
-	for _, s := range eu.store.pair.sentinels {
-		pids = append(pids, s.cmd.Process.Pid)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(pids); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (r *Region) Agent(i int) *Agent { return r.Agents[i] }
 // embedded.
 func (r *Region) Redis() *redistest.Server { return r.store.current() }
 
-// StoreURL is the redis:// address of the region's store, or regional.Embedded.
+// StoreURL is the address of the region's store, as an agent is told it.
 func (r *Region) StoreURL() string { return r.store.address(nil) }
 
 // Cut parts the region from all coordinators. Clients still reach its agents,

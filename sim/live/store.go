@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/quorate/quorate/regional"
 	"github.com/quorate/quorate/regional/redisbucket/redistest"
@@ -23,27 +24,52 @@ type store struct {
 // ErrStore means that a store cannot do what is asked of it.
 var ErrStore = errors.New("not possible with this store")
 
+// openStores starts the stores of all regions, in their order. They begin at the same
+// time, as Sentinels need seconds to find each other.
+func (w *World) openStores() ([]*store, error) {
+	all, problems := make([]*store, len(w.opts.Regions)), make([]error, len(w.opts.Regions))
+	var opening sync.WaitGroup
+	for i, spec := range w.opts.Regions {
+		opening.Go(func() {
+			var err error
+			if all[i], err = w.openStore(spec.Store, spec.Name); err != nil {
+				problems[i] = fmt.Errorf("store of region %s: %w", spec.Name, err)
+			}
+		})
+	}
+	opening.Wait()
+	for _, s := range all {
+		if s != nil {
+			w.closers = append(w.closers, s.close)
+		}
+	}
+	return all, errors.Join(problems...)
+}
+
 // openStore starts the redis-server of a region, or leaves it to the region's
 // only agent to embed one.
-func (w *World) openStore(kind Store, region string, free *ports) (*store, error) {
+func (w *World) openStore(kind Store, region string) (*store, error) {
 	if kind == StoreAny {
 		kind = StoreEmbedded
 		if _, ok := redistest.Find(); ok {
 			kind = StoreRedis
 		}
 	}
-	s := &store{}
-	if kind == StoreEmbedded {
-		return s, nil
+	switch kind {
+	case StoreEmbedded:
+		return &store{}, nil
+	case StoreSentinel:
+		p, err := w.openPair(region)
+		if err != nil {
+			return nil, err
+		}
+		return &store{pair: p}, nil
 	}
-	w.closers = append(w.closers, s.close)
-	var err error
-	if kind == StoreSentinel {
-		s.pair, err = w.openPair(region, free)
-		return s, err
+	server, err := w.openRedis("redis-" + region)
+	if err != nil {
+		return nil, err
 	}
-	s.server, err = w.openRedis("redis-" + region)
-	return s, err
+	return &store{server: server}, nil
 }
 
 // openRedis starts a redis-server with a directory of its own.
@@ -55,7 +81,7 @@ func (w *World) openRedis(name string) (*redistest.Server, error) {
 	return redistest.Start(redistest.Options{Dir: dir, Group: w.group()})
 }
 
-// current is the server that agents should reach, nil when embedded.
+// current is the server that agents should use, nil when embedded.
 func (s *store) current() *redistest.Server {
 	if s.pair != nil {
 		return s.pair.current()
@@ -64,13 +90,15 @@ func (s *store) current() *redistest.Server {
 }
 
 // address is what an agent is told, with the link that leads it to the store, nil
-// for none. Agents do not ask Sentinels: the link of a pair follows its primary.
+// for none.
 func (s *store) address(link *netproxy.Link) string {
-	switch server := s.current(); {
-	case server == nil:
+	switch {
+	case s.pair != nil:
+		return s.pair.watched.URL()
+	case s.server == nil:
 		return regional.Embedded
 	case link == nil:
-		return server.URL()
+		return s.server.URL()
 	}
 	return "redis://" + link.Addr()
 }

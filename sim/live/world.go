@@ -77,8 +77,12 @@ func (w *World) build(ctx context.Context) error {
 	if err := w.buildCoordinators(&free); err != nil {
 		return err
 	}
-	for _, spec := range w.opts.Regions {
-		if err := w.buildRegion(spec, &free); err != nil {
+	stores, err := w.openStores()
+	if err != nil {
+		return err
+	}
+	for i, spec := range w.opts.Regions {
+		if err := w.buildRegion(spec, stores[i], &free); err != nil {
 			return err
 		}
 	}
@@ -97,9 +101,6 @@ func (w *World) build(ctx context.Context) error {
 	if _, err := w.AwaitLeader(ctx); err != nil {
 		return err
 	}
-	if err := w.await(ctx, "Sentinels that could fail over", func(context.Context) error { return w.watched() }); err != nil {
-		return err
-	}
 	if w.opts.Rules == "" {
 		return nil
 	}
@@ -107,19 +108,6 @@ func (w *World) build(ctx context.Context) error {
 		return err
 	}
 	return w.AwaitReady(ctx)
-}
-
-// watched returns nil when every pair has Sentinels that are ready.
-func (w *World) watched() error {
-	for _, r := range w.regions {
-		if r.store.pair == nil {
-			continue
-		}
-		if err := r.store.pair.ready(); err != nil {
-			return fmt.Errorf("region %s: %w", r.Name, err)
-		}
-	}
-	return nil
 }
 
 // Dir is the directory with the stores and the logs.

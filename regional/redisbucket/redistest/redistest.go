@@ -270,11 +270,8 @@ func exited(proc *os.Process) bool {
 
 // Do sends one command on a connection of its own and returns the reply as text:
 // enough to arrange a scene without a client.
-func (s *Server) Do(words ...string) (reply string, err error) { return Ask(s.Addr(), words...) }
-
-// Ask is Do for any server at an address, such as a Sentinel.
-func Ask(addr string, words ...string) (reply string, err error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+func (s *Server) Do(words ...string) (reply string, err error) {
+	c, err := net.DialTimeout("tcp", s.Addr(), time.Second)
 	if err != nil {
 		return "", fmt.Errorf("dial redis: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,15 +23,35 @@ type Watched struct {
 
 // StartSentinels starts a primary with replicas, and sentinels that replace it
 // half a second after it went silent.
-func StartSentinels(replicas, sentinels int) (w *Watched, err error) {
+func StartSentinels(replicas, sentinels int) (*Watched, error) {
+	return StartWatched(Options{}, replicas, sentinels)
+}
+
+// StartWatched is StartSentinels for servers with options. The directory, if there
+// is one, gets one for each server in it.
+func StartWatched(opts Options, replicas, sentinels int) (w *Watched, err error) {
 	w = &Watched{Name: "region"}
+	dir := opts.Dir
+	within := func(name string, i int) error {
+		if dir == "" {
+			return nil
+		}
+		opts.Dir = filepath.Join(dir, fmt.Sprintf("%s-%d", name, i+1))
+		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+			return fmt.Errorf("make directory of %s %d: %w", name, i+1, err)
+		}
+		return nil
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Stop())
 		}
 	}()
 	for i := range 1 + replicas {
-		s, err := Start(Options{})
+		if err := within("redis", i); err != nil {
+			return w, err
+		}
+		s, err := Start(opts)
 		if err != nil {
 			return w, err
 		}
@@ -40,10 +62,13 @@ func StartSentinels(replicas, sentinels int) (w *Watched, err error) {
 			}
 		}
 	}
-	conf := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]s %[3]d\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n",
+	opts.sentinel = fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]s %[3]d\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n",
 		w.Name, w.Servers[0].Port(), sentinels/2+1)
-	for range sentinels {
-		s, err := Start(Options{sentinel: conf})
+	for i := range sentinels {
+		if err := within("sentinel", i); err != nil {
+			return w, err
+		}
+		s, err := Start(opts)
 		if err != nil {
 			return w, err
 		}

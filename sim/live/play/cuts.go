@@ -112,7 +112,9 @@ func (c *conductor) spoil() {
 			l.SetLoss(netproxy.Back, loss)
 		}
 		for _, a := range r.Agents {
-			a.StoreLink().SetLoss(netproxy.Back, netproxy.Loss{Break: f.LostReplies})
+			if l := a.StoreLink(); l != nil {
+				l.SetLoss(netproxy.Back, netproxy.Loss{Break: f.LostReplies})
+			}
 		}
 	}
 }
@@ -127,7 +129,9 @@ func (c *conductor) calm() {
 			l.SetDelay(netproxy.Delay{Min: d, Max: d})
 		}
 		for _, a := range r.Agents {
-			a.StoreLink().SetLoss(netproxy.Back, netproxy.Loss{})
+			if l := a.StoreLink(); l != nil {
+				l.SetLoss(netproxy.Back, netproxy.Loss{})
+			}
 		}
 	}
 }

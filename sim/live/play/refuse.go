@@ -31,6 +31,7 @@ func (s *stage) refuse() (problems rules.Problems) {
 		{"log.lost", f.Log.Lost > 0, "Raft loses a proposal only with its leader; use `elections`"},
 		{"log.unknown", f.Log.Unknown > 0, "Raft leaves an outcome unknown only with its leader; use `elections`"},
 		{"faults.frozen", f.Frozen > 0, "a redis-server reads this machine's clock, which goes on while the server is stopped"},
+		{"faults.lost_replies", f.LostReplies > 0 && s.store == live.StoreSentinel, "Sentinels send agents past the line that breaks"},
 		{"faults.nonsense", f.Nonsense > 0, "a real leader proposes what its planner says"},
 	} {
 		if one.is {
