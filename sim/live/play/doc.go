@@ -19,6 +19,8 @@
 //	cut, partitions           links that hold what they should carry, one way or both
 //	reset, resets             a redis-server that is killed and started again
 //	outage, outages           a redis-server that is stopped (SIGSTOP)
+//	sentinel, failover        a primary that is killed; Sentinels promote its replica, and
+//	                          agents learn of it from them
 //	lost_replies              a connection to Redis that breaks instead of answering
 //	kill, kills               kill -9 of an agent, which starts again
 //	steps                     the clocks that an agent reads are set

@@ -22,7 +22,7 @@ type Options struct {
 	Sentinel bool
 	// Keep is a directory for stores and logs that stays; empty is a temporary one.
 	Keep string
-	// Out is told what happens, a line each time.
+	// Out is told what happens, a line each time. Default: nobody.
 	Out io.Writer
 }
 

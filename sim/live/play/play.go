@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	s, err := prepare(o)
 	if err != nil {
 		return Report{}, err
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
 	}
 	return s.run(ctx, o)
 }

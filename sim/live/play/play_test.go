@@ -58,6 +58,9 @@ func played(t *testing.T, s scenario.Scenario) Report {
 	if key.Verdict != Kept && key.Verdict != Within || key.Overshoot > key.Allowed {
 		t.Errorf("have verdict %q, overshoot %v of %v", key.Verdict, key.Overshoot, key.Allowed)
 	}
+	if key.DeniedWhileThere > key.Denied {
+		t.Errorf("have %v denied, %v of it while there was some", key.Denied, key.DeniedWhileThere)
+	}
 	if regions != key.Admitted.Floor() || offered != key.Offered.Floor() || key.Admitted == 0 || key.Denied == 0 {
 		t.Errorf("have %d of %d in the regions, %v of %v of the key, %v denied", regions, offered, key.Admitted, key.Offered, key.Denied)
 	}
@@ -218,8 +221,13 @@ func TestScenariosCanBePlayed(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	s := load(t, "testdata/processes.yaml")
+	many, err := scenario.Parse("x.yaml", "limit: {rate: 10}\nregions: [eu]\nload: [{steady: 9000}]\nduration: 10m\n")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, o := range []Options{
 		{Scenario: s, Duration: time.Millisecond}, {Scenario: s, Duration: 2 * time.Hour}, {Scenario: s, Coordinators: 4},
+		{Scenario: many},
 	} {
 		if _, err := Run(t.Context(), o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%v, %d: have %v", o.Duration, o.Coordinators, err)

@@ -3,6 +3,7 @@ package play
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/sim"
@@ -11,9 +12,10 @@ import (
 )
 
 const (
-	// mostProcesses, mostDemand and mostKeys are what one machine bears.
+	// mostProcesses, mostDemand, mostRequests and mostKeys are what one machine bears.
 	mostProcesses = 60
 	mostDemand    = 20_000
+	mostRequests  = 5_000_000
 	mostKeys      = 10_000
 )
 
@@ -74,6 +76,26 @@ func (s *stage) refuse() (problems rules.Problems) {
 		}
 	}
 	return problems
+}
+
+// requests is about how many there will be.
+func (s *stage) requests() (n float64) {
+	for at := time.Duration(0); at < s.span.Duration(); at += time.Second {
+		if at < s.faults.Duration() {
+			n += demand(s.plan.Load, at)
+		} else {
+			n += demand(s.plan.Final, at-s.faults.Duration())
+		}
+	}
+	return n
+}
+
+// demand is what all loads together ask for in the second that begins at a time.
+func demand(loads []sim.Load, at time.Duration) (sum float64) {
+	for _, l := range loads {
+		sum += l.Curve.At(at)
+	}
+	return sum
 }
 
 func names(coordinators int) (all []string) {

@@ -58,6 +58,9 @@ func prepare(o Options) (*stage, error) {
 	if s.span.Duration() > longest {
 		return nil, fmt.Errorf("%w: it would take %v, more than %v; give it a shorter duration", ErrOptions, s.span.Duration(), longest)
 	}
+	if n := s.requests(); n > mostRequests {
+		return nil, fmt.Errorf("%w: it would make about %.0f requests, more than the %d that one machine can audit; give it a shorter duration", ErrOptions, n, mostRequests)
+	}
 	if left := s.span - s.measureFrom(); left < quota.Second {
 		return nil, rules.Problems{s.Problem("heal", "the load goes on for %v after it, and fair shares are judged after three TTLs of %v: let `duration` end later",
 			(s.span - s.faults).Duration(), s.timing.TTL)}
