@@ -43,6 +43,7 @@ type conductor struct {
 	edited   bool
 	away     map[string][]time.Duration // by region, how long it was without the coordinators
 	outages  map[string]time.Duration   // by region, how long it was without its store
+	back     map[string]time.Time       // by region, when its store was back; far ahead while it is away
 	owing    map[string]int             // by region, agents killed that may owe their store something
 }
 
@@ -50,7 +51,7 @@ func newConductor(ctx context.Context, s *stage, w *live.World, out io.Writer) *
 	c := &conductor{
 		stage: s, world: w, out: out, start: time.Now(), counts: map[string]int{}, busy: map[string]chan struct{}{},
 		away: map[string][]time.Duration{}, outages: map[string]time.Duration{}, owing: map[string]int{},
-		cuts: newCuts(),
+		back: map[string]time.Time{}, cuts: newCuts(),
 	}
 	c.ctx, c.heal = context.WithCancel(ctx)
 	return c
@@ -231,15 +232,6 @@ func (c *conductor) history() ([]Event, map[string]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.events[:len(c.events):len(c.events)], maps.Clone(c.counts)
-}
-
-// lasted notes for how long regions were without the coordinators.
-func (c *conductor) lasted(d time.Duration, regions ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range regions {
-		c.away[r] = append(c.away[r], d)
-	}
 }
 
 func (c *conductor) regions() (all []string) {

@@ -144,11 +144,13 @@ func (c *conductor) outage(region string, length time.Duration, patient bool) {
 	r := c.world.Region(region)
 	c.inflict(fault{
 		what: "store outages", text: fmt.Sprintf("the Redis of %s does not answer", region), on: "store of " + region, patient: patient,
-		length: length, begin: r.PauseStore,
+		length: length,
+		begin: func() error {
+			c.storeGone(region)
+			return r.PauseStore()
+		},
 		end: func(lasted time.Duration) error {
-			c.mu.Lock()
-			c.outages[region] += lasted
-			c.mu.Unlock()
+			defer c.storeBack(region, lasted)
 			ctx, cancel := context.WithTimeout(context.Background(), slowest)
 			defer cancel()
 			return r.ResumeStore(ctx)

@@ -71,11 +71,17 @@ func TestTheWorstCaseIsAllowedOnlyWhereAnAssumptionIsBroken(t *testing.T) {
 		{"for a TTL at least, each time", "limit: {rate: 100, on_disconnect: hold}\n",
 			func(c *conductor) { c.lasted(time.Second, "eu", "us") }, 2 * full(10)},
 		{"a store was away", "limit: {rate: 100, standing_share: 0.2}\n",
-			func(c *conductor) { c.outages["eu"] = 20 * time.Second }, 0},
-		{"and an agent that owed it something died", "limit: {rate: 100, standing_share: 0.2}\n",
-			func(c *conductor) { c.outages["eu"], c.owing["eu"] = 20*time.Second, 1 }, quota.Whole(10 + 10*20)},
-		{"but owed nothing, as it denied", "limit: {rate: 100, standing_share: 0.2, on_store_failure: deny}\n",
-			func(c *conductor) { c.outages["eu"], c.owing["eu"] = 20*time.Second, 1 }, 0},
+			func(c *conductor) { c.storeGone("eu"); c.storeBack("eu", 20*time.Second) }, 0},
+		{"an agent died before it was", "limit: {rate: 100, standing_share: 0.2}\n",
+			func(c *conductor) { c.killed("eu"); c.storeGone("eu"); c.storeBack("eu", 20*time.Second) }, 0},
+		{"an agent died while it was, and owed it something", "limit: {rate: 100, standing_share: 0.2}\n",
+			func(c *conductor) { c.storeGone("eu"); c.killed("eu"); c.storeBack("eu", 20*time.Second) }, quota.Whole(10 + 10*20)},
+		{"an agent died before it had paid", "limit: {rate: 100, standing_share: 0.2}\n",
+			func(c *conductor) { c.storeGone("eu"); c.storeBack("eu", 20*time.Second); c.killed("eu") }, quota.Whole(10 + 10*20)},
+		{"an agent of another region died", "limit: {rate: 100, standing_share: 0.2}\n",
+			func(c *conductor) { c.storeGone("eu"); c.killed("us"); c.storeBack("eu", 20*time.Second) }, 0},
+		{"it owed nothing, as it denied", "limit: {rate: 100, standing_share: 0.2, on_store_failure: deny}\n",
+			func(c *conductor) { c.storeGone("eu"); c.killed("eu"); c.storeBack("eu", 20*time.Second) }, 0},
 	} {
 		s := judged(t, tt.text)
 		c := newConductor(t.Context(), s, nil, nil)

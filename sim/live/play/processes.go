@@ -73,9 +73,7 @@ func (c *conductor) kill(p process, down time.Duration, patient bool) {
 		begin: func() error {
 			p.Kill()
 			if p.agent != nil {
-				c.mu.Lock()
-				c.owing[p.agent.Region]++
-				c.mu.Unlock()
+				c.killed(p.agent.Region)
 			}
 			return nil
 		},
@@ -211,10 +209,9 @@ func (c *conductor) failOver(region string) {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(context.Background(), slowest)
 			defer cancel()
+			c.storeGone(region)
 			err := r.FailOver(ctx)
-			c.mu.Lock()
-			c.outages[region] += time.Since(began)
-			c.mu.Unlock()
+			c.storeBack(region, time.Since(began))
 			if err == nil {
 				c.note("%s has another primary after %v", region, time.Since(began).Round(10*time.Millisecond))
 			}
