@@ -1,13 +1,14 @@
 package play
 
 import (
-	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/quorate/quorate/sim/live"
 )
 
 func TestMain(m *testing.M) {
 	live.Main() // the nodes are this binary, started again
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
