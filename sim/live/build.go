@@ -104,7 +104,7 @@ func (w *World) buildRegion(spec RegionSpec, s *store, free *ports) error {
 		a.process.spec = agentSpec{
 			Region: spec.Name, Agent: name, Coordinators: coordinators, Links: routes, Redis: s.address(a.store),
 			GRPCAddr: addrs[0], HTTPAddr: addrs[1], AdminAddr: addrs[2], Timing: w.opts.Timing,
-			DrainDelay: w.opts.DrainDelay, DriftPPM: w.drift(),
+			DrainDelay: w.opts.DrainDelay, RedisTimeout: w.opts.RedisTimeout, DriftPPM: w.drift(),
 		}
 	}
 	return nil

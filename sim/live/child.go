@@ -53,7 +53,7 @@ type agentSpec struct {
 	Redis                         string
 	GRPCAddr, HTTPAddr, AdminAddr string
 	Timing                        quota.Timing
-	DrainDelay                    time.Duration
+	DrainDelay, RedisTimeout      time.Duration
 	// DriftPPM is by how much the agent's clocks are fast.
 	DriftPPM int64
 }
@@ -137,7 +137,7 @@ func build(role string, spec []byte, clocks *clocks, log *slog.Logger) (runner, 
 		return regional.New(regional.Config{
 			Region: s.Region, Agent: s.Agent, Coordinators: s.Coordinators, Redis: s.Redis,
 			GRPCAddr: s.GRPCAddr, HTTPAddr: s.HTTPAddr, AdminAddr: s.AdminAddr,
-			DrainDelay: s.DrainDelay, Drain: time.Second, Timing: s.Timing,
+			DrainDelay: s.DrainDelay, Drain: time.Second, RedisTimeout: s.RedisTimeout, Timing: s.Timing,
 			Clocks: clocks.read, Logger: log, Registerer: prometheus.NewRegistry(),
 		})
 	}

@@ -31,6 +31,7 @@
 // and duplicate are refused.
 //
 // When everything has healed, the final load runs for three TTLs and then some: by
-// then every region must get its fair share. A scenario that does not heal by
-// itself is healed at its end.
+// then every region must get its fair share. Where one does not, it is measured
+// again, twice at most, and the report says so: this machine may have been too busy.
+// A scenario that does not heal by itself is healed at its end.
 package play

@@ -38,7 +38,7 @@ func TestFairSharesAreJudgedByWhatWasAskedFor(t *testing.T) {
 		{"less than it asked for, where there was more", counts(300, 150, 0), counts(200, 200, 0), true, true},
 		{"what was never sent is no demand", counts(1000, 300, 700), counts(1000, 700, 0), true, false},
 		{"arrivals are random", counts(1000, 450, 0), counts(1000, 500, 0), true, false},
-		{"too few to say anything", counts(9, 2, 0), counts(1000, 700, 0), false, false},
+		{"too few to say anything", counts(9, 2, 0), counts(1000, 990, 0), false, false},
 	} {
 		r := &run{stage: judged(t, "limit: {rate: 100}\n")}
 		before := map[string]live.Counts{"eu": counts(70, 50, 0), "us": {}}
@@ -49,6 +49,10 @@ func TestFairSharesAreJudgedByWhatWasAskedFor(t *testing.T) {
 		r.to = []live.Tally{{At: 15 * quota.Second, Regions: after}}
 		if eu := r.fair(0)[0]; eu.judged() != tt.judged || tt.judged && eu.missed() != tt.missed {
 			t.Errorf("%s: have judged %v, missed %v of %+v", tt.reason, eu.judged(), eu.missed(), eu)
+		}
+		r.tracks = make([]*live.Track, 1)
+		if have := r.unfair(); have != (tt.judged && tt.missed) {
+			t.Errorf("%s: have unfair %v", tt.reason, have)
 		}
 	}
 	if all := (&run{stage: judged(t, "limit: {rate: 100}\n")}).fair(0); all != nil {

@@ -34,6 +34,9 @@ type Report struct {
 	// SharesUnjudged how many more had too few requests for that.
 	Shares         int `json:"shares_judged"`
 	SharesUnjudged int `json:"shares_unjudged"`
+	// Windows is how often that was measured until every region had its fair share: at
+	// most three times, as the machine may have been too busy.
+	Windows int `json:"share_windows"`
 	// Counts is how often each kind of fault was made.
 	Counts        sim.Counts `json:"counts"`
 	LeaderChanges int        `json:"leader_changes"`
@@ -101,11 +104,11 @@ func (r *run) report(partial bool, sight live.Sight) Report {
 	out := Report{
 		Plan: r.plan.Name, About: r.About, Seed: r.seed, DurationS: round(took), Partial: partial,
 		Coordinators: r.coordinators, Store: string(r.store), TTLS: r.timing.TTL.Seconds(),
-		Violations: []sim.Violation{}, LeaderChanges: sight.Changes,
+		Violations: []sim.Violation{}, LeaderChanges: sight.Changes, Windows: r.windows,
 		WallClockAheadMS: float64(r.world.WallClockAhead().Microseconds()) / 1000,
 		plan:             r.plan, cells: r.series.cells,
 	}
-	out.plan.Duration = min(quota.MicrosOf(took), r.span)
+	out.plan.Duration = min(quota.MicrosOf(took), r.span+quota.MicrosOf(time.Duration(max(0, r.windows-1))*r.window()))
 	for _, e := range r.events {
 		out.marks = append(out.marks, mark{e.At, e.String()})
 	}

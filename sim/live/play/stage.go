@@ -18,6 +18,8 @@ const (
 	// longest bounds a run, shortest its TTL.
 	longest  = time.Hour
 	shortest = 3 * time.Second
+	// storeTimeout is long enough that a busy machine is no outage of a store.
+	storeTimeout = 250 * time.Millisecond
 	// settled is how long fair shares are measured at least.
 	settled = 4 * time.Second
 )
@@ -165,7 +167,7 @@ func (s *stage) world(o Options) live.Options {
 			Heartbeat: heartbeat, Election: heartbeat, LeaderLease: heartbeat / 2,
 			Commit: 10 * time.Millisecond, Apply: max(2*time.Second, 2*heartbeat),
 		},
-		StoreLinks: true, DriftPPM: s.plan.Faults.DriftPPM,
+		StoreLinks: true, RedisTimeout: storeTimeout, DriftPPM: s.plan.Faults.DriftPPM,
 	}
 	for _, r := range s.plan.Regions {
 		w.Regions = append(w.Regions, live.RegionSpec{Name: r.Name, Agents: r.Agents, Weight: r.Weight, Store: s.store})

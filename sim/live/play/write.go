@@ -66,7 +66,11 @@ func (r Report) lines() (lines []report.Line) {
 	}
 	line("seen", fmt.Sprintf("%d leader changes", r.LeaderChanges), fmt.Sprintf("%d Redis fail-overs", r.FailOvers))
 	if !r.Partial {
-		line("fair shares", fmt.Sprintf("%d judged", r.Shares), fmt.Sprintf("%d with too few requests for it", r.SharesUnjudged))
+		parts := []string{fmt.Sprintf("%d judged", r.Shares), fmt.Sprintf("%d with too few requests for it", r.SharesUnjudged)}
+		if r.Windows > 1 {
+			parts = append(parts, fmt.Sprintf("measured %d times", r.Windows))
+		}
+		line("fair shares", parts...)
 	}
 	if r.WallClockAheadMS > 0 {
 		line("wall clock", fmt.Sprintf("jumped %g ms ahead on this machine, which is allowed for", r.WallClockAheadMS))
