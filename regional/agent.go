@@ -46,6 +46,13 @@ type Agent struct {
 	listeners   []net.Listener
 	ports       ports
 	draining    chan struct{} // closed when the shutdown begins
+
+	lines   lines         // of limiters that wait
+	stopped chan struct{} // closed when Run has ended all but what New opened
+	// What follows is only of an agent that Start runs.
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when Run has returned
+	result error         // of Run, once ended is closed
 }
 
 // ports are the listeners of the front ends, nil where one is off.
@@ -60,11 +67,11 @@ func New(cfg Config) (*Agent, error) {
 	}
 	cfg = cfg.withDefaults()
 	a := &Agent{
-		cfg: cfg, log: cfg.Logger, start: time.Now(), draining: make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, start: time.Now(), draining: make(chan struct{}), stopped: make(chan struct{}),
 		unmatched: unmatched{log: cfg.Logger},
 	}
 	if err := a.assemble(); err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(err, a.release())
 	}
 	return a, nil
 }
@@ -98,7 +105,7 @@ func (a *Agent) assemble() error {
 	cfg.Registerer.MustRegister(a.held)
 	a.region = &region{
 		name: cfg.Region, store: a.store, enforcer: a.enforcer, metrics: a.metrics, held: a.held, log: a.log,
-		turn: make(chan struct{}, 1), back: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), back: make(chan struct{}, 1), ready: make(chan struct{}),
 	}
 	var creds credentials.TransportCredentials
 	if cfg.CoordinatorTLS != nil {
@@ -217,8 +224,22 @@ func (a *Agent) Addrs() (grpc, http, admin string) {
 // Status returns what the sync loop knows.
 func (a *Agent) Status() uplink.Status { return a.uplink.Status() }
 
-// Close releases what New opened. Run does it by itself.
+// Close ends an agent of Open or Start: it drains, reports to the coordinator one
+// last time, and returns when all has ended; closing it again is the same. The
+// application should have stopped asking, as what it asks later is ErrStopped. Of an
+// agent of New that was never run, Close releases what New opened; Run does that by
+// itself.
 func (a *Agent) Close() error {
+	if a.cancel == nil {
+		return a.release()
+	}
+	a.cancel()
+	<-a.ended
+	return a.result
+}
+
+// release closes what New opened.
+func (a *Agent) release() error {
 	var errs []error
 	for _, l := range a.listeners {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

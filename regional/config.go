@@ -24,9 +24,9 @@ import (
 // trying things out.
 const Embedded = "embedded"
 
-// Config describes one agent. Region, Coordinators and Redis are required; the
-// addresses may be empty to leave a port closed, but one of GRPCAddr and
-// HTTPAddr must be set.
+// Config describes one agent. Region, Coordinators and Redis are required, or Alone
+// and Store in place of the last two; the addresses may be empty to leave a port
+// closed, all of them where only this process asks.
 type Config struct {
 	// Region is the name under which the coordinator knows the region.
 	Region string
@@ -35,6 +35,10 @@ type Config struct {
 	Agent string
 	// Coordinators are the gRPC addresses (host:port) of all coordinator nodes.
 	Coordinators []string
+	// Alone, in place of Coordinators, is an agent that asks nobody: it serves the
+	// rules that the region's store has, each limit as far as its standing share.
+	// It is for tests of applications, with a store of package memory.
+	Alone bool
 	// CoordinatorTLS, when set, is what the agent speaks to the coordinators.
 	CoordinatorTLS *tls.Config
 	// Redis is the URL of the region's Redis, one of redisbucket.Schemes, or Embedded.
@@ -112,7 +116,10 @@ func (c Config) Validate() error {
 			bad("%s: %q has characters that cannot be printed", n.field, n.value)
 		}
 	}
-	if len(c.Coordinators) == 0 {
+	switch {
+	case c.Alone && len(c.Coordinators) > 0:
+		bad("coordinators: not used by an agent that is alone, leave one of them out")
+	case !c.Alone && len(c.Coordinators) == 0:
 		bad("coordinators: missing, give host:port of every coordinator node")
 	}
 	for _, a := range c.Coordinators {
@@ -136,9 +143,6 @@ func (c Config) Validate() error {
 	}
 	if strings.ContainsAny(c.RedisPrefix, "{}") {
 		bad("redis-prefix: %q has braces, which would decide the cluster slot of every key", c.RedisPrefix)
-	}
-	if c.GRPCAddr == "" && c.HTTPAddr == "" {
-		bad("grpc-addr, http-addr: both empty, so nobody could ask this agent")
 	}
 	for _, a := range []struct{ field, addr string }{
 		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"admin-addr", c.AdminAddr},

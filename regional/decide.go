@@ -7,11 +7,6 @@ import (
 	"github.com/quorate/quorate/regional/enforce"
 )
 
-// Decide makes one decision in this process, as the front ends do.
-func (a *Agent) Decide(ctx context.Context, req enforce.Request) (enforce.Decision, error) {
-	return a.decide(ctx, req)
-}
-
 // decide makes one decision for a front end, counts it, and is loud about what
 // is admitted outside the bound.
 func (a *Agent) decide(ctx context.Context, req enforce.Request) (enforce.Decision, error) {

@@ -44,7 +44,7 @@ type coordinator struct {
 }
 
 // startCoordinator serves doc to regions eu and us of equal weight.
-func startCoordinator(t *testing.T, doc string) *coordinator {
+func startCoordinator(t testing.TB, doc string) *coordinator {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -29,6 +29,8 @@ type region struct {
 	turn chan struct{}
 	// back holds a token when the store has answered and is owed something.
 	back chan struct{}
+	// ready is closed when there are rules for the first time.
+	ready chan struct{}
 	// known is the state that the adoption in force was read with; guarded by turn.
 	known bucket.State
 	// failure is the last problem with the adopted configuration, so that it is
@@ -165,6 +167,9 @@ func (r *region) adopt(s bucket.State, current, prev bucket.Adopted) error {
 	r.enforcer.Adopt(a)
 	r.see(s) // a new adoption does not know the store's clock yet
 	r.metrics.adopted(a)
+	if old == nil {
+		close(r.ready)
+	}
 	if old == nil || old.Version != a.Version {
 		r.log.Info("rules adopted", "version", a.Version, "domains", len(a.Set.Domains()), "rules", len(a.Set.Rules()))
 	}

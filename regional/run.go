@@ -13,7 +13,8 @@ import (
 
 // Run serves until ctx ends, then drains: it tells health checks, answers what
 // is in flight, and reports to the coordinator one last time. It returns when
-// everything it started has ended; an error means that a port failed.
+// everything it started has ended; an error means that a port failed. It is called
+// once.
 func (a *Agent) Run(ctx context.Context) error {
 	grpcAddr, httpAddr, adminAddr := a.Addrs()
 	a.log.Info("agent starts", "region", a.cfg.Region, "agent", a.cfg.Agent, "grpc", grpcAddr, "http", httpAddr, "admin", adminAddr, "version", a.cfg.Version)
@@ -23,7 +24,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	loopCtx, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoops()
 	var loops errgroup.Group
-	loops.Go(func() error { return a.uplink.Run(loopCtx) })
+	if !a.cfg.Alone {
+		loops.Go(func() error { return a.uplink.Run(loopCtx) })
+	}
 	loops.Go(func() error { a.region.watch(loopCtx); return nil })
 	loops.Go(func() error { a.health(loopCtx); return nil })
 
@@ -41,7 +44,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.drain(context.WithoutCancel(ctx))
 	err := serving.Wait()
 	stopLoops()
-	err = errors.Join(err, loops.Wait(), a.Close())
+	err = errors.Join(err, loops.Wait())
+	close(a.stopped)
+	err = errors.Join(err, a.release())
 	a.log.Info("agent stopped")
 	return err
 }

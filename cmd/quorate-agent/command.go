@@ -133,7 +133,11 @@ func (o options) config() (regional.Config, error) {
 		Headers: style, Metadata: o.Metadata, Reflection: o.Reflection, ShadowMode: o.ShadowMode, QuotaMode: o.QuotaMode,
 		DrainDelay: o.DrainDelay, Drain: o.Drain,
 	}
-	return cfg, errors.Join(err1, err2, err3, err4, cfg.Validate())
+	var nobody error
+	if cfg.GRPCAddr == "" && cfg.HTTPAddr == "" {
+		nobody = errors.New("grpc_addr, http_addr: both empty, so nobody could ask this agent")
+	}
+	return cfg, errors.Join(err1, err2, err3, err4, cfg.Validate(), nobody)
 }
 
 // style reads the list of header kinds.

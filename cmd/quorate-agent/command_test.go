@@ -31,6 +31,13 @@ func TestBadUsageNamesEveryProblem(t *testing.T) {
 	}
 }
 
+func TestAnAgentThatNobodyCanAskIsAMistake(t *testing.T) {
+	code, _, stderr := run(t.Context(), "--region", "eu", "--coordinators", "c:1", "--redis", "embedded", "--grpc-addr", "", "--http-addr", "")
+	if code != cli.Usage || !strings.Contains(stderr, "grpc_addr, http_addr: both empty") {
+		t.Errorf("have %d:\n%s", code, stderr)
+	}
+}
+
 func TestPasswordIsNeverShown(t *testing.T) {
 	_, stdout, stderr := run(t.Context(), "config", "show", "--redis", "redis://user:hunter2@host:6379")
 	if strings.Contains(stdout+stderr, "hunter2") || !strings.Contains(stdout, "host:6379") {

@@ -135,7 +135,7 @@ func New(cfg Config) *Uplink {
 		keeper: lease.New(lease.Config{Region: cfg.Region, Agent: cfg.Agent, Timing: cfg.Timing, Rand: rand.Float64}),
 		urgent: make(chan struct{}, 1),
 		// So that the agents of a region do not all begin with the same node.
-		next:    rand.IntN(len(cfg.Coordinators)),
+		next:    rand.IntN(max(1, len(cfg.Coordinators))),
 		applied: make(map[quota.Key]quota.Applied),
 		last:    Status{Phase: lease.Connecting},
 	}
