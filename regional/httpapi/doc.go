@@ -12,5 +12,5 @@
 // Status codes are those of HTTP: 400 is the caller's mistake, 5xx is ours.
 // (envoyproxy/ratelimit answers 400 for every error, which clients take for
 // their own mistake; this differs on purpose.) This package is the only place
-// where errors become HTTP status codes.
+// where errors of an agent's ports become HTTP status codes.
 package httpapi

@@ -38,7 +38,8 @@ var impureCalls = map[string][]string{
 // belongs to it.
 var adapters = []string{
 	"coordinator/fsm", "coordinator/raftnode", "coordinator/rpc",
-	"regional/uplink", "regional/redisbucket", "regional/envoyrls", "regional/httpapi",
+	"regional/uplink", "regional/redisbucket", "regional/memory", "regional/envoyrls", "regional/httpapi",
+	"regional/httplimit", "regional/grpclimit",
 }
 
 // generated lists who may see the types generated from proto/: they stop at the
