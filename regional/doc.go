@@ -13,4 +13,8 @@
 // ready once it has rules, from the coordinator or as the region's Redis kept
 // them, and its Redis has answered once. It stays ready when either goes away
 // later: then the failure ladder of each rule decides.
+//
+// An application can have an agent in its own process (Open), without ports: it asks
+// Agent.Decide, a Limiter or a Keyed, or leaves that to the packages httplimit and
+// grpclimit.
 package regional
