@@ -54,7 +54,7 @@ func everything(tb testing.TB, s *Store) {
 func TestTheMinimalRightsAreEnoughAndAllNeeded(t *testing.T) {
 	r := redistest.Run(t)
 	const prefix = "quorate:"
-	line := ACL("agent", prefix)
+	line := ACL("agent", prefix, false)
 	words := strings.Fields(strings.Replace(line, ">PASSWORD", ">pw", 1))
 	if _, err := r.Do(words...); err != nil {
 		t.Fatalf("%s: %v", line, err)
@@ -64,7 +64,7 @@ func TestTheMinimalRightsAreEnoughAndAllNeeded(t *testing.T) {
 	if left, err := r.Do("EXISTS", prefix+"probe"); err != nil || left != "0" {
 		t.Errorf("asking for rights left its key behind: %q, %v", left, err)
 	}
-	for _, p := range probes(prefix) {
+	for _, p := range probes(prefix, false) {
 		without, again := "-"+p.right[1:], []string{p.right}
 		if p.right[0] == '~' {
 			without, again = "resetkeys", []string{"resetkeys", p.right}

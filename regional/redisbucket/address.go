@@ -12,8 +12,8 @@ import (
 )
 
 // Schemes are the forms of Config.URL, for help texts and errors.
-const Schemes = "redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB], unix://[USER:PASSWORD@]/PATH[?db=DB] " +
-	"or redis[s]+sentinel://[USER:PASSWORD@]SENTINEL[:PORT],.../PRIMARY[/DB]"
+const Schemes = "redis[s]://[USER:PASSWORD@]HOST[:PORT][/DB], unix://[USER:PASSWORD@]/PATH[?db=DB], " +
+	"redis[s]+cluster://[USER:PASSWORD@]HOST[:PORT],... or redis[s]+sentinel://[USER:PASSWORD@]SENTINEL[:PORT],.../PRIMARY[/DB]"
 
 type kind uint8
 

@@ -22,22 +22,37 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 	if len(asks) == 0 {
 		return nil, nil
 	}
-	cmds := make([]redis.Cmder, len(asks))
 	for i := range asks {
-		args, err := s.applyWords(incarnation, &asks[i])
+		if err := validApply(&asks[i]); err != nil {
+			return nil, err
+		}
+	}
+	if s.cluster != nil {
+		cmds, err := s.cluster.apply(ctx, incarnation, asks)
 		if err != nil {
 			return nil, err
 		}
-		cmds[i] = newInts(ctx, args)
+		return applications(asks, cmds, nil)
+	}
+	cmds := make([]redis.Cmder, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		cmds[i] = newInts(ctx, evalsha(&s.scripts.apply, []string{s.stateKey, s.bucketKey(a.Assignment.Key)}, s.applyArgs(incarnation, a)))
 	}
 	down := s.guard(ctx, "apply", func(c *redis.Client) error { return s.flush(ctx, c, &s.scripts.apply, cmds) })
+	return applications(asks, cmds, down)
+}
 
+// applications says how the calls of asks ended; down is why all of them failed.
+func applications(asks []bucket.ApplyAsk, cmds []redis.Cmder, down error) ([]quota.Applied, error) {
 	applied := make([]quota.Applied, 0, len(asks))
 	var problems []error
 	for i := range asks {
 		a := &asks[i].Assignment
 		reply, err := cmds[i].(ints).Result()
 		switch {
+		case errors.Is(err, enforce.ErrStale), errors.Is(err, enforce.ErrStoreDown):
+			problems = append(problems, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, err))
 		case err != nil:
 			if down == nil {
 				problems = append(problems, fmt.Errorf("apply assignment %d of %q: %w: %w", a.Epoch, a.Key, enforce.ErrStoreDown, err))
@@ -91,31 +106,39 @@ func refusal(code int64) error {
 	return fmt.Errorf("unknown answer %d: %w", code, enforce.ErrStoreDown)
 }
 
-func (s *Store) applyWords(incarnation string, ask *bucket.ApplyAsk) ([]any, error) {
-	a, st := &ask.Assignment, &ask.Standing
-	if err := errors.Join(bucket.Valid(a.Lease), bucket.ValidAmount(a.Credit), st.Valid()); err != nil {
-		return nil, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, err)
+func validApply(ask *bucket.ApplyAsk) error {
+	a := &ask.Assignment
+	if err := errors.Join(bucket.Valid(a.Lease), bucket.ValidAmount(a.Credit), ask.Standing.Valid()); err != nil {
+		return fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, err)
 	}
+	return nil
+}
+
+func (s *Store) applyArgs(incarnation string, ask *bucket.ApplyAsk) []any {
+	a, st := &ask.Assignment, &ask.Standing
 	release := 0
 	if a.Release {
 		release = 1
 	}
-	return evalsha(&s.scripts.apply, []string{s.stateKey, s.bucketKey(a.Key)}, []any{
+	return []any{
 		incarnation, uint64(a.Session), uint64(a.Epoch),
 		int64(a.Lease.Rate.Tokens), int64(a.Lease.Rate.Per), int64(a.Lease.Burst), int64(a.Credit), release,
 		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()),
-	}), nil
+	}
 }
 
 // Read returns the record of key as it is stored, without refilling it; ok is
 // false when there is none.
 func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok bool, err error) {
 	var fields []any
-	err = s.guard(ctx, "read", func(c *redis.Client) error {
-		var err error
-		fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease").Result()
-		return err
-	})
+	if s.cluster != nil {
+		fields, err = s.cluster.readBucket(ctx, key)
+	} else {
+		err = s.guard(ctx, "read", func(c *redis.Client) error {
+			fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease").Result()
+			return err
+		})
+	}
 	if err != nil {
 		return rec, false, err
 	}

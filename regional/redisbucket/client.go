@@ -110,7 +110,12 @@ func (s *Store) Close() error {
 	for i := range s.lanes {
 		s.lanes[i].close()
 	}
-	err := s.client.Load().Close()
+	var err error
+	if s.cluster != nil {
+		err = s.cluster.client.Close()
+	} else {
+		err = s.client.Load().Close()
+	}
 	s.flushes.Wait()
 	if err != nil {
 		return fmt.Errorf("close regional store: %w", err)

@@ -22,7 +22,8 @@ import (
 // Config is where the region's Redis is and how long to wait for it. Zero values
 // stand for the defaults.
 type Config struct {
-	// URL is one of Schemes: a single server, or a primary that sentinels watch.
+	// URL is one of Schemes: a single server, a primary that sentinels watch, or a
+	// cluster.
 	URL string
 	Access
 	// Prefix begins every key. Default "quorate:".
@@ -35,7 +36,8 @@ type Config struct {
 	// Budget bounds a whole Take, which a request waits for, with everything that
 	// may be in the way of it. Default 25 ms. A shorter deadline of the context wins.
 	Budget time.Duration
-	// PoolSize is the number of connections. Default 10 per CPU.
+	// PoolSize is the number of connections, in a cluster those to each node.
+	// Default 10 per CPU.
 	PoolSize int
 	// CheckEvery is how often State asks the server who it is, beside every new
 	// connection. Default 1 s.
@@ -72,8 +74,6 @@ func (c Config) Validate() error {
 		problems = append(problems, errors.New("redis URL is empty: give "+Schemes))
 	case err != nil:
 		problems = append(problems, fmt.Errorf("redis URL %w", err))
-	case a.kind == cluster:
-		problems = append(problems, errors.New("redis URL names a cluster, which cannot be used yet"))
 	case c.TLS != nil && !a.tls:
 		problems = append(problems, errors.New("redis URL has no TLS, but TLS is configured: begin it with rediss, or leave the TLS settings out"))
 	case a.kind != sentinel && c.SentinelUsername+c.SentinelPassword != "":
@@ -124,7 +124,8 @@ type Store struct {
 	cfg     Config
 	address address
 	log     *slog.Logger
-	client  atomic.Pointer[redis.Client] // another one after a fail-over
+	client  atomic.Pointer[redis.Client] // another one after a fail-over; none in a cluster
+	cluster *clustered                   // nil but in a cluster
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	scripts scripts
 	metrics metrics
@@ -174,17 +175,25 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 		at.username, at.password = cfg.Username, cfg.Password
 	}
 	s := &Store{
-		cfg: cfg, address: at, log: cfg.Logger, scripts: build(edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
+		cfg: cfg, address: at, log: cfg.Logger, scripts: build(at.kind == cluster, edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
 		stateKey: cfg.Prefix + "state", configKey: cfg.Prefix + "config", prevKey: cfg.Prefix + "config:prev",
-		bucketHead: cfg.Prefix + "b:{", lanes: make([]lane, lanes), seed: maphash.MakeSeed(),
+		bucketHead: cfg.Prefix + "b:{", seed: maphash.MakeSeed(),
 	}
 	s.waiters.New = newWaiter
 	s.groups.New = func() any { return new(group) }
-	for i := range s.lanes {
-		s.lanes[i].open = make(map[uint64]*group)
-	}
 	s.late = fmt.Errorf("no answer within %s: %w", cfg.Budget, context.DeadlineExceeded)
 	s.breaker = s.newBreaker()
-	s.client.Store(s.dial())
+	n := lanes
+	if at.kind == cluster {
+		s.cluster = s.newClustered()
+		n = partitions
+	} else {
+		s.client.Store(s.dial())
+	}
+	s.lanes = make([]lane, n)
+	for i := range s.lanes {
+		s.lanes[i].partition = i
+		s.lanes[i].open = make(map[uint64]*group)
+	}
 	return s, nil
 }

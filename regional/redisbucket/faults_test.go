@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +141,64 @@ func TestAPausedServerFailsFastAndRecovers(t *testing.T) {
 		return err == nil
 	})
 	t.Logf("recovered after %v", time.Since(began))
+}
+
+// K56: Redis hangs at full load. Callers are turned away within their budget, and
+// nothing piles up behind it: no goroutines, no connections.
+func TestK56APausedServerPilesNothingUp(t *testing.T) {
+	const workers, calls, pool = 64, 300, 8
+	r := redistest.Run(t)
+	s := openAt(t, r.URL(), func(c *Config) { c.Timeout, c.DialTimeout, c.Budget, c.PoolSize = 0, 0, 0, pool }) // the defaults
+	share := full(per(1, 86400*quota.Second, 1_000_000))
+	t1 := of(state(t, s), ask("k", 1, share))
+	var wg sync.WaitGroup
+	var most, admitted atomic.Int64
+	before := int64(runtime.NumGoroutine())
+	looks := t1
+	looks.Asks = []bucket.Ask{ask("k", 0, share)}
+	run := func(n int) {
+		for range workers {
+			wg.Go(func() {
+				for range n {
+					if res, err := s.Take(context.Background(), t1); err == nil && res.Admitted {
+						admitted.Add(1)
+					} else if !errors.Is(err, enforce.ErrStoreDown) {
+						t.Errorf("want %v, have %v", enforce.ErrStoreDown, err)
+					}
+					if now := int64(runtime.NumGoroutine()); now > most.Load() {
+						most.Store(now)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	run(20)
+	if err := r.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	run(calls)
+	// Each caller's deadline may be firing, and a dial for each connection be on its way.
+	if have, limit := most.Load()-before, int64(2*workers+2*pool+8); have > limit {
+		t.Errorf("%d goroutines more, want at most %d", have, limit)
+	}
+	if have := s.client.Load().PoolStats().TotalConns; have > pool {
+		t.Errorf("%d connections, want at most %d", have, pool)
+	}
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "an answer after the server is back", func() bool {
+		_, err := s.Take(context.Background(), looks)
+		return err == nil
+	})
+	// What was sent without an answer may have been executed; nothing else was.
+	v := take(t, s, looks).Verdicts[0]
+	spent := int64(1_000_000 - v.Level/quota.Whole(1))
+	if spent < admitted.Load() || spent > admitted.Load()+workers*(20+calls) {
+		t.Errorf("%d were admitted, %d are spent", admitted.Load(), spent)
+	}
+	t.Logf("%d admitted, %d spent; %d goroutines more", admitted.Load(), spent, most.Load()-before)
 }
 
 func TestK60StartsBeforeItsRedis(t *testing.T) {

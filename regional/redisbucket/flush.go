@@ -17,6 +17,7 @@ const maxCallBuckets = 100
 // its memory again for the next flush.
 type flusher struct {
 	calls []*call
+	sent  []*call // those of calls that were worth sending
 	cmds  []redis.Cmder
 }
 
@@ -30,15 +31,25 @@ func (f *flusher) flush(s *Store, groups []*group) {
 	f.cmds = f.cmds[:0]
 	requests := 0
 	for _, c := range calls {
+		c.to = target{state: s.stateKey, head: s.bucketHead, tail: "}", incarnation: c.incarnation}
 		c.compose(s)
 		f.cmds = append(f.cmds, newInts(ctx, c.args))
 		requests += c.requests
 	}
 	s.metrics.flushed(requests, len(calls))
 	down := s.guard(ctx, "take", func(c *redis.Client) error { return s.flush(ctx, c, &s.scripts.take, f.cmds) })
+	settle(calls, f.cmds, down)
+	clear(f.cmds)
+}
+
+// settle gives the replies of calls to those who wait for them; down is why none
+// was sent.
+func settle(calls []*call, cmds []redis.Cmder, down error) {
 	for i, c := range calls {
-		reply, err := f.cmds[i].(ints).Result()
+		reply, err := cmds[i].(ints).Result()
 		switch {
+		case elsewhere(err):
+			c.fail(fmt.Errorf("take in regional store: %w: %w", enforce.ErrStale, errElsewhere))
 		case err != nil:
 			c.fail(fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, err))
 		case len(reply) == 0 && down != nil:
@@ -51,7 +62,6 @@ func (f *flusher) flush(s *Store, groups []*group) {
 			}
 		}
 	}
-	clear(f.cmds)
 }
 
 // divide makes the calls that serve groups in their order.

@@ -71,7 +71,7 @@ func (s *Store) meet(incarnation string, session bool) error {
 func (s *Store) identify(ctx context.Context, cn *redis.Conn, fresh bool) error {
 	run, replid := s.cfg.ServerID, s.cfg.ServerID
 	if s.cfg.ServerID == "" {
-		if err := s.permitted(ctx, cn); err != nil {
+		if err := s.permitted(ctx, cn, fresh); err != nil {
 			return fmt.Errorf("identify redis server: %w", err)
 		}
 		// One round trip; INFO's role is ROLE's first word.

@@ -27,7 +27,7 @@ import (
 //
 // A set of buckets always has the same lane, and a lane has one flush at a time.
 // With that its requests are served in the order of their arrival, exactly as if
-// each had a call of its own.
+// each had a call of its own. In a cluster each partition has a lane.
 //
 // Bounds: a lane holds maxWaiting requests and refuses more at once. The memory of
 // a request that waits is that of its caller, who waits too.
@@ -40,6 +40,11 @@ type lane struct {
 	busy    bool              // a flush is under way
 	closed  bool
 	flusher flusher // of the flush under way
+
+	// In a cluster only: the partition that the lane is for, and what goes before
+	// the queue.
+	partition int
+	refunds   []refund
 }
 
 const (
@@ -76,7 +81,7 @@ type waiter struct {
 // answer is what a flush has for one request.
 type answer struct {
 	err      error
-	now      quota.Micros
+	now      quota.Micros     // on the clock of the server that gave it
 	start    []bucket.Balance // before the request's run; shared by its group
 	place, n int              // in the run, and how many of the run were admitted
 }
@@ -87,12 +92,13 @@ func newWaiter() any {
 	return w
 }
 
-func (w *waiter) result() (enforce.TakeResult, error) {
-	if w.err != nil {
-		return enforce.TakeResult{}, w.err
+// result is what the answer says to a request for asks.
+func (a *answer) result(asks []bucket.Ask) (enforce.TakeResult, error) {
+	if a.err != nil {
+		return enforce.TakeResult{}, a.err
 	}
 	return enforce.TakeResult{
-		Now: w.now, Admitted: w.place < w.n, Verdicts: bucket.Verdicts(w.asks, w.start, w.place, w.n),
+		Now: a.now, Admitted: a.place < a.n, Verdicts: bucket.Verdicts(asks, a.start, a.place, a.n),
 	}, nil
 }
 
@@ -133,16 +139,23 @@ func (l *lane) join(s *Store, id uint64, incarnation string, config uint64, w *w
 	}
 	g.waiters = append(g.waiters, w)
 	l.waiting++
-	idle := !l.busy
-	if idle {
-		l.busy = true
-		s.flushes.Add(1) // under the lock, so that Close does not miss it
-	}
+	idle := l.occupy(s)
 	l.mu.Unlock()
 	if idle {
 		go l.run(s) // ends when nobody waits any more
 	}
 	return nil
+}
+
+// occupy reports whether nobody flushes the lane yet; the caller has to, then. It
+// has the lock, so that Close does not miss the flush.
+func (l *lane) occupy(s *Store) (idle bool) {
+	if l.busy {
+		return false
+	}
+	l.busy = true
+	s.flushes.Add(1)
+	return true
 }
 
 // leave says that nobody waits for w any more. What is not on its way yet is not
@@ -160,11 +173,15 @@ func (l *lane) run(s *Store) {
 		// Those who were just answered get to ask their next question first: it may
 		// still go with this flush.
 		runtime.Gosched()
-		groups := l.next()
-		if len(groups) == 0 {
+		groups, refunds := l.next()
+		if len(groups)+len(refunds) == 0 {
 			return
 		}
-		l.flusher.flush(s, groups)
+		if s.cluster != nil {
+			s.cluster.flush(&l.flusher, l.partition, groups, refunds)
+		} else {
+			l.flusher.flush(s, groups)
+		}
 		for _, g := range groups {
 			clear(g.waiters)
 			clear(g.asks)
@@ -176,20 +193,20 @@ func (l *lane) run(s *Store) {
 }
 
 // next takes all that waits. Nothing says that the lane is idle now.
-func (l *lane) next() []*group {
+func (l *lane) next() (groups []*group, refunds []refund) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
+	if len(l.queue)+len(l.refunds) == 0 {
 		l.busy = false
-		return nil
+		return nil, nil
 	}
-	groups := l.queue
+	groups, refunds, l.refunds = l.queue, l.refunds, nil
 	l.queue, l.spare, l.waiting = l.spare[:0], groups, 0
 	clear(l.open)
 	for _, g := range groups {
 		g.waiters = slices.DeleteFunc(g.waiters, func(w *waiter) bool { return w.gone })
 	}
-	return groups
+	return groups, refunds
 }
 
 // close refuses all further requests.

@@ -203,7 +203,7 @@ func TestAFlushOfManyCallsSurvivesAScriptFlush(t *testing.T) {
 	}
 	for _, g := range groups {
 		<-g.waiters[0].done
-		if res, err := g.waiters[0].result(); err != nil || res.Verdicts[0].Level != quota.Whole(9) {
+		if res, err := g.waiters[0].result(g.asks); err != nil || res.Verdicts[0].Level != quota.Whole(9) {
 			t.Fatalf("%q: want 9 left, have %+v, %v", g.asks[0].Key, res, err)
 		}
 	}

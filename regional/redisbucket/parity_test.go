@@ -312,7 +312,7 @@ func (w *twins) takeTogether() {
 				want := enforce.TakeResult{
 					Now: st.Now, Admitted: place < admitted[i], Verdicts: bucket.Verdicts(waiters[0].asks, left, place, admitted[i]),
 				}
-				have, err := waiters[0].result()
+				have, err := waiters[0].result(waiters[0].asks)
 				w.same("take together", want, have, nil, err)
 				waiters = waiters[1:]
 			}

@@ -13,10 +13,11 @@ import (
 var errRights = errors.New("the redis user has too few rights")
 
 // ACL returns the line that makes a user with the rights that a store with the
-// prefix needs, and no others. A database other than 0 takes +select, too.
-func ACL(user, prefix string) string {
+// prefix needs, and no others; in a cluster every node needs it. A database other
+// than 0 takes +select, too.
+func ACL(user, prefix string, inCluster bool) string {
 	line := "ACL SETUSER " + user + " on >PASSWORD resetchannels resetkeys ~" + prefix + "* -@all"
-	for _, p := range probes(prefix) {
+	for _, p := range probes(prefix, inCluster) {
 		if p.right[0] == '+' {
 			line += " " + p.right
 		}
@@ -30,9 +31,9 @@ type probe struct {
 	words []any
 }
 
-func probes(prefix string) []probe {
+func probes(prefix string, inCluster bool) []probe {
 	key := prefix + "probe"
-	return []probe{
+	list := []probe{
 		{"~" + prefix + "*", []any{"hget", key, "f"}},
 		{"+evalsha", []any{"evalsha", strings.Repeat("0", 40), 0}},
 		{"+eval", []any{"eval", "return 1", 0}},
@@ -47,15 +48,23 @@ func probes(prefix string) []probe {
 		{"+hset", []any{"hset", key, "f", ""}},
 		{"+set", []any{"set", key, "", "px", 1}}, // the key is gone at once
 	}
+	if inCluster {
+		list = append(list,
+			probe{"+cluster|slots", []any{"cluster", "slots"}},
+			probe{"+cluster|myid", []any{"cluster", "myid"}},
+			probe{"+asking", []any{"asking"}})
+	}
+	return list
 }
 
 // permitted asks for every right once, so that one that is missing is named when
-// the agent starts, and not when a decision first needs it.
-func (s *Store) permitted(ctx context.Context, cn *redis.Conn) error {
-	if s.rights.Load() {
+// the agent starts, and not when a decision first needs it. The nodes of a cluster
+// have users of their own each.
+func (s *Store) permitted(ctx context.Context, cn *redis.Conn, fresh bool) error {
+	if s.rights.Load() && !(fresh && s.address.kind == cluster) {
 		return nil
 	}
-	list := probes(s.cfg.Prefix)
+	list := probes(s.cfg.Prefix, s.address.kind == cluster)
 	cmds := make([]*redis.Cmd, len(list))
 	// A probe may fail for other reasons, which are none of the user's.
 	_, _ = cn.Pipelined(ctx, func(p redis.Pipeliner) error {

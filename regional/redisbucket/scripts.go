@@ -39,6 +39,20 @@ var (
 	configSource string
 	//go:embed scripts/first.lua
 	firstSource string
+
+	// For a cluster (cluster.go).
+	//go:embed scripts/here.lua
+	hereSource string
+	//go:embed scripts/arrive.lua
+	arriveSource string
+	//go:embed scripts/part.lua
+	partSource string
+	//go:embed scripts/seal.lua
+	sealSource string
+	//go:embed scripts/version.lua
+	versionSource string
+	//go:embed scripts/refund.lua
+	refundSource string
 )
 
 // script is one operation as Redis knows it.
@@ -52,35 +66,53 @@ type script struct {
 type scripts struct {
 	take, charge, apply                                 script
 	incarnate, state, renew, drop, adopt, config, first script
+	// In a cluster only; state is read by part there.
+	part, seal, version, refund script
 }
 
 // build assembles the scripts. edit is applied to every source: the embedded
 // store cannot read a shebang, and tests put their own clock in.
-func build(edit func(source string) string) scripts {
+// In a cluster a script works on one partition.
+func build(inCluster bool, edit func(source string) string) scripts {
 	one := func(name, flags string, parts ...string) script {
 		source := edit(flags + strings.Join(parts, "\n"))
 		sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
 		return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 	}
-	return scripts{
-		take:      one("take", writes, preludeSource, bucketSource, takeSource),
-		charge:    one("charge", writes, preludeSource, bucketSource, chargeSource),
-		apply:     one("apply", writes, preludeSource, bucketSource, applySource),
-		incarnate: one("incarnate", writes, preludeSource, incarnateSource),
-		state:     one("state", writes, preludeSource, stateSource),
-		renew:     one("renew", writes, preludeSource, renewSource),
-		drop:      one("drop", writes, preludeSource, dropSource),
-		adopt:     one("adopt", writes, preludeSource, adoptSource),
-		config:    one("config", reads, preludeSource, configSource),
-		first:     one("first", writes, preludeSource, firstSource),
+	here, arrive := "", ""
+	if inCluster {
+		here, arrive = hereSource, arriveSource
 	}
+	sc := scripts{
+		take:      one("take", writes, preludeSource, here, bucketSource, takeSource),
+		charge:    one("charge", writes, preludeSource, here, bucketSource, chargeSource),
+		apply:     one("apply", writes, preludeSource, here, bucketSource, applySource),
+		incarnate: one("incarnate", writes, preludeSource, arrive, incarnateSource),
+		state:     one("state", writes, preludeSource, stateSource),
+		renew:     one("renew", writes, preludeSource, here, renewSource),
+		drop:      one("drop", writes, preludeSource, here, dropSource),
+		adopt:     one("adopt", writes, preludeSource, here, adoptSource),
+		config:    one("config", reads, preludeSource, here, configSource),
+		first:     one("first", writes, preludeSource, here, firstSource),
+	}
+	if inCluster {
+		sc.part = one("part", writes, preludeSource, partSource)
+		sc.seal = one("seal", writes, preludeSource, sealSource)
+		sc.version = one("version", writes, preludeSource, here, versionSource)
+		sc.refund = one("refund", writes, preludeSource, here, bucketSource, refundSource)
+	}
+	return sc
 }
 
 func (s *scripts) all() []*script {
-	return []*script{
+	list := []*script{
 		&s.take, &s.charge, &s.apply, &s.incarnate, &s.state,
 		&s.renew, &s.drop, &s.adopt, &s.config, &s.first,
 	}
+	if s.part.source != "" {
+		list = append(list, &s.part, &s.seal, &s.version, &s.refund)
+	}
+	return list
 }
 
 // stripShebang removes the first line, where it is one.

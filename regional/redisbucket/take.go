@@ -2,8 +2,10 @@ package redisbucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
@@ -27,14 +29,45 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 	if err := ctx.Err(); err != nil {
 		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, err)
 	}
-	w := s.waiters.Get().(*waiter)
-	w.asks, w.gone = asks, false
-	id := s.identity(asks)
-	l := &s.lanes[id%uint64(len(s.lanes))]
-	if err := l.join(s, id, t.Incarnation, t.Config, w); err != nil {
+	var res enforce.TakeResult
+	var err error
+	if s.cluster != nil {
+		res, err = s.cluster.take(ctx, t, asks)
+	} else {
+		id := s.identity(asks)
+		res, err = s.ask(ctx, &s.lanes[id%uint64(len(s.lanes))], id, t, asks)
+	}
+	if err != nil {
 		return enforce.TakeResult{}, err
 	}
-	w.budget.Reset(s.cfg.Budget)
+	res.Verdicts = bucket.Spread(res.Verdicts, index)
+	return res, nil
+}
+
+// ask asks the buckets of one lane.
+func (s *Store) ask(ctx context.Context, l *lane, id uint64, t enforce.Take, asks []bucket.Ask) (enforce.TakeResult, error) {
+	w, err := s.enter(l, id, t, asks)
+	if err != nil {
+		return enforce.TakeResult{}, err
+	}
+	a := s.await(ctx, l, w, s.cfg.Budget)
+	return a.result(asks)
+}
+
+// enter puts a request into a lane.
+func (s *Store) enter(l *lane, id uint64, t enforce.Take, asks []bucket.Ask) (*waiter, error) {
+	w := s.waiters.Get().(*waiter)
+	w.asks, w.gone = asks, false
+	if err := l.join(s, id, t.Incarnation, t.Config, w); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// await returns the answer to a request that has entered a lane, for which it
+// waits no longer than budget.
+func (s *Store) await(ctx context.Context, l *lane, w *waiter, budget time.Duration) answer {
+	w.budget.Reset(budget)
 	var late error
 	select {
 	case <-w.done:
@@ -48,16 +81,12 @@ func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, e
 		// The waiter is the lane's from here on, and so are the asks.
 		l.leave(w)
 		s.metrics.failed("take", reason(late))
-		return enforce.TakeResult{}, fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, late)
+		return answer{err: fmt.Errorf("take in regional store: %w: %w", enforce.ErrStoreDown, late)}
 	}
-	res, err := w.result()
+	a := w.answer
 	w.asks, w.answer = nil, answer{}
 	s.waiters.Put(w)
-	if err != nil {
-		return enforce.TakeResult{}, err
-	}
-	res.Verdicts = bucket.Spread(res.Verdicts, index)
-	return res, nil
+	return a
 }
 
 // identity is a number that the same set of buckets always has; others may have
@@ -78,17 +107,19 @@ const chargeBatch = 100
 // charges of the failed script may or may not be in it; charging them again is
 // the safe side.
 func (s *Store) Charge(ctx context.Context, incarnation string, charges []bucket.Charge) error {
+	for _, c := range charges {
+		if err := errors.Join(bucket.ValidAmount(c.Tokens), c.Standing.Valid()); err != nil {
+			return fmt.Errorf("charge %q: %w", c.Key, err)
+		}
+	}
+	if s.cluster != nil {
+		return s.cluster.charge(ctx, incarnation, charges)
+	}
 	for len(charges) > 0 {
 		n := min(len(charges), chargeBatch)
 		keys := []string{s.stateKey}
 		argv := []any{incarnation}
 		for _, c := range charges[:n] {
-			if err := bucket.ValidAmount(c.Tokens); err != nil {
-				return fmt.Errorf("charge %q: %w", c.Key, err)
-			}
-			if err := c.Standing.Valid(); err != nil {
-				return fmt.Errorf("charge %q: %w", c.Key, err)
-			}
 			keys = append(keys, s.bucketKey(c.Key))
 			argv = append(argv, int64(c.Tokens), int64(c.Standing.Rate.Tokens), int64(c.Standing.Rate.Per),
 				int64(c.Standing.Burst), int64(c.Standing.Base), int64(c.Standing.Since), int64(c.Standing.Began()))

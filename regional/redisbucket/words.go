@@ -14,12 +14,24 @@ type call struct {
 	buckets     int
 	incarnation string
 	config      uint64
+	to          target
 
 	shares []share
 	keys   []string
 	table  []int64 // the shares, as the script reads them
 	nums   []int64 // the groups
 	args   []any
+}
+
+// target is where a call goes: the server, or a partition of a cluster.
+type target struct {
+	state       string // the name of the region's state
+	head, tail  string // what is around a key in the name of its bucket
+	incarnation string
+	// In a cluster, how much later it is there than on the region's clock, at most,
+	// and the region's incarnation.
+	later  quota.Micros
+	region string
 }
 
 // share is what the script has to know of a bucket beside its key. All buckets of
@@ -56,7 +68,7 @@ func (c *call) compose(s *Store) {
 		runs := len(c.nums) - 1
 		for i := range g.asks {
 			a := &g.asks[i]
-			c.keys = append(c.keys, s.bucketKey(a.Key))
+			c.keys = append(c.keys, c.to.head+string(a.Key)+c.to.tail)
 			c.nums = append(c.nums, c.share(share{a.Mode, a.Standing}))
 		}
 		for from := 0; from < len(g.waiters); {
@@ -72,19 +84,22 @@ func (c *call) compose(s *Store) {
 	c.table = append(c.table[:0], int64(len(c.shares)))
 	for _, sh := range c.shares {
 		st := &sh.standing
-		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()))
+		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later))
 	}
 
-	c.args = append(c.args[:0], "evalsha", &s.scripts.take.sha, len(c.keys)+1, &s.stateKey)
+	c.args = append(c.args[:0], "evalsha", &s.scripts.take.sha, len(c.keys)+1, &c.to.state)
 	for i := range c.keys {
 		c.args = append(c.args, &c.keys[i])
 	}
-	c.args = append(c.args, &c.incarnation, &c.config)
+	c.args = append(c.args, &c.to.incarnation, &c.config)
 	for i := range c.table {
 		c.args = append(c.args, &c.table[i])
 	}
 	for i := range c.nums {
 		c.args = append(c.args, &c.nums[i])
+	}
+	if c.to.region != "" {
+		c.args = append(c.args, &c.to.region)
 	}
 }
 

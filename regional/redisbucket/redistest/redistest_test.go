@@ -59,26 +59,3 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
-
-func TestClusterMovesSlotsAndFailsOver(t *testing.T) {
-	c := RunCluster(t, 3, true)
-	from, to, replica := c.Nodes[0], c.Nodes[1], c.Nodes[3]
-	if _, err := from.Do("SET", "{06S}k", "v"); err != nil { // in slot 0
-		t.Fatal(err)
-	}
-	if err := c.Move(0, from, to); err != nil {
-		t.Fatal(err)
-	}
-	if have, err := to.Do("GET", "{06S}k"); err != nil || have != "v" {
-		t.Errorf("after the move: have %q, %v", have, err)
-	}
-	if err := from.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := until(func() (bool, error) {
-		role, err := replica.Do("ROLE")
-		return strings.HasPrefix(role, "master"), err
-	}); err != nil {
-		t.Errorf("the replica does not take over: %v", err)
-	}
-}

@@ -1,0 +1,45 @@
+-- Gives back what a take has charged, where the bucket is still the one that was
+-- charged.
+--
+-- Had it not been charged, the bucket might have been full for a while and gained
+-- nothing; what it gained instead is not given back a second time. Of two that are
+-- given back to one bucket, the later does not know how full it would have been, and
+-- leaves out all that was gained. So the level and what is still to be given back are
+-- never more than the burst together, and grow no faster than the bucket.
+-- KEYS: state, bucket...
+-- ARGV: incarnation, config version, then per bucket: tokens, mode, the standing
+--   share's rate, per, burst, base, since, from, the epoch of the lease, 0 for none,
+--   and when it was charged and its level before.
+-- Reply: {buckets that took it back}.
+local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
+inc, session = st[1], st[2]
+if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
+local now = clock()
+live = session ~= '0' and math.max(now, st[5] + 0) < st[3] + 0
+local n = 0
+for i = 2, #KEYS do
+  local key, a = KEYS[i], 3 + (i - 2) * 11
+  local tokens, charged = ARGV[a] + 0, ARGV[a + 9] + 0
+  local srate, sper, sburst = ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
+  local level, unspent, at, _, rate, per, burst, epoch, found, lease, last =
+    look(key, now, ARGV[a + 1], srate, sper, sburst, ARGV[a + 5], ARGV[a + 6], ARGV[a + 7])
+  -- A clock behind the time of the charge does not tell what was gained since.
+  if found and epoch == ARGV[a + 8] + 0 and now >= charged then
+    local gained = 0
+    if rate > 0 and per > 0 then gained = widediv(rate, now - charged, per) + 1 end -- the fraction it had
+    local other = call('HGET', key, 'refunded')
+    if not other or other + 0 < charged then
+      gained = math.max(0, gained - math.max(0, burst - ARGV[a + 10]))
+    end
+    tokens = math.min(tokens - gained, burst - level)
+    if tokens > 0 then
+      n = n + 1
+      level = level + tokens
+      if level >= burst then unspent = 0 end
+      call('HSET', key, 'refunded', int(now))
+      store(key, level, at - unspent, false, lease and not last,
+        lifetime(level, rate, per, burst, srate, sper, sburst, last))
+    end
+  end
+end
+return { n }
