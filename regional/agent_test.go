@@ -313,3 +313,32 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 		}
 	})
 }
+
+// Two agents of a region on a Redis Cluster: the limits hold across both, and a
+// request with keys on several nodes counts all of them or none.
+func TestTwoAgentsOnACluster(t *testing.T) {
+	c := startCoordinator(t, `
+domain: api
+descriptors:
+- {key: user, rate_limit: {unit: day, requests_per_unit: 10, quota: {standing_share: 1}}}
+- {key: ip, rate_limit: {unit: day, requests_per_unit: 4, quota: {standing_share: 1}}}`)
+	url := redistest.RunCluster(t, 3, false).URL()
+	slow := func(cfg *Config) { cfg.RedisTimeout = patience }
+	a, b := startAgent(t, url, slow, c.addr), startAgent(t, url, slow, c.addr)
+	a.ready(t)
+	b.ready(t)
+	// eu has half of everything: five requests of a user, two of an address.
+	for i, want := range []bool{false, false, true, true} {
+		r := []*running{a, b}[i%2]
+		if have := over(r.ask(t, 1, "user=1", "ip=1")); have != want {
+			t.Errorf("request %d: want over %v, have %v", i, want, have)
+		}
+	}
+	// What was denied because of the address has not cost the user anything.
+	for i, want := range []bool{false, false, false, true} {
+		r := []*running{a, b}[i%2]
+		if have := over(r.ask(t, 1, "user=1")); have != want {
+			t.Errorf("request %d of the user: want over %v, have %v", i, want, have)
+		}
+	}
+}

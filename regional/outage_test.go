@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/regional/headers"
+	"github.com/quorate/quorate/regional/redisbucket"
 	"github.com/quorate/quorate/regional/redisbucket/redistest"
 )
 
@@ -147,4 +148,25 @@ func TestK57K94RedisGoneFollowsEachRulesPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "Redis decides again", func() bool { return !over(a.ask(t, 0, "closed=1")) })
+}
+
+// An agent whose user lacks a right is not ready, and its log says which one.
+func TestAMissingRightIsNamed(t *testing.T) {
+	c := startCoordinator(t, "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 5}}]")
+	r := redistest.Run(t)
+	line := strings.Replace(redisbucket.ACL("agent", "quorate:", false), ">PASSWORD", ">pw", 1)
+	for _, l := range []string{line, "ACL SETUSER agent -hdel"} {
+		if _, err := r.Do(strings.Fields(l)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := startAgent(t, r.URL(), func(cfg *Config) { cfg.RedisAccess = redisbucket.Access{Username: "agent", Password: "pw"} }, c.addr)
+	eventually(t, "the right is named in the log", func() bool { return strings.Contains(a.log.String(), "ACL SETUSER agent +hdel") })
+	if len(a.NotReady()) == 0 {
+		t.Error("it is ready")
+	}
+	if _, err := r.Do("ACL", "SETUSER", "agent", "+hdel"); err != nil {
+		t.Fatal(err)
+	}
+	a.ready(t)
 }

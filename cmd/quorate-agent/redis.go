@@ -13,7 +13,7 @@ import (
 
 // redisOptions are the settings of the region's Redis.
 type redisOptions struct {
-	URL              string        `key:"redis" secret:"url" usage:"the region's Redis: redis://, rediss:// or unix:// URL, redis+sentinel://S1,S2,S3/PRIMARY (rediss+ for TLS), or embedded for trying things out"`
+	URL              string        `key:"redis" secret:"url" usage:"the region's Redis: redis://, rediss:// or unix:// URL, redis+sentinel://S1,S2,S3/PRIMARY, redis+cluster://H1,H2,H3 (rediss+ for TLS), or embedded for trying things out"`
 	Prefix           string        `key:"redis_prefix" usage:"what the names of all keys in Redis start with"`
 	Username         string        `key:"redis_username" usage:"ACL user in Redis, instead of one in the URL"`
 	Password         string        `key:"redis_password" secret:"true" usage:"password in Redis, instead of one in the URL"`
@@ -25,7 +25,7 @@ type redisOptions struct {
 	ServerName       string        `key:"redis_tls_server_name" usage:"name in the certificate of Redis (default: the host that is dialled)"`
 	AnyHost          bool          `key:"redis_tls_skip_hostname" usage:"accept a certificate of Redis for any host, if the CA signed it"`
 	Anyone           bool          `key:"redis_tls_insecure_skip_verify" usage:"accept any certificate of Redis: whoever is in between reads and changes all limits"`
-	PoolSize         int           `key:"redis_pool_size" usage:"connections to Redis (default: 10 per CPU)"`
+	PoolSize         int           `key:"redis_pool_size" usage:"connections to Redis, in a cluster to each node (default: 10 per CPU)"`
 	Timeout          time.Duration `key:"redis_timeout" usage:"how long a request waits for Redis before on_store_failure decides (default: 25ms)"`
 }
 

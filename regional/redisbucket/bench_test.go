@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/redisbucket/redistest"
 )
 
 // BenchmarkTake is one decision against a real Redis on the same machine, one
@@ -82,5 +83,38 @@ func loop(b *testing.B, s *Store, t enforce.Take, parallel bool) {
 	var calls, usec, each float64
 	if _, err := fmt.Sscanf(parseInfo(info)["cmdstat_evalsha"], "calls=%f,usec=%f,usec_per_call=%f", &calls, &usec, &each); err == nil {
 		b.ReportMetric(each, "redis_us/op")
+	}
+}
+
+// BenchmarkClusterTake is a decision in a cluster of three nodes on the same
+// machine. With keys in three partitions it is three calls, and a denial by the
+// last one two more, for which nobody waits, that give back what the others were
+// charged.
+func BenchmarkClusterTake(b *testing.B) {
+	c := redistest.RunCluster(b, 3, false)
+	keys := apart(3)
+	for _, tc := range []struct {
+		name   string
+		keys   []quota.Key
+		denied bool
+	}{{"one", keys[:1], false}, {"three", keys, false}, {"refund", keys, true}} {
+		b.Run(tc.name, func(b *testing.B) {
+			s := openAt(b, c.URL(), nil)
+			var asks []bucket.Ask
+			for i, k := range tc.keys {
+				burst := uint64(quota.MaxWhole)
+				if tc.denied && i == len(tc.keys)-1 {
+					burst = 0
+				}
+				asks = append(asks, ask(k, 1, full(per(1000, quota.Second, burst))))
+			}
+			t := of(state(b, s), asks...)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Take(context.Background(), t); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"bufio"
 	"context"
 	"encoding/json"
@@ -137,7 +138,9 @@ func build(role string, spec []byte, clocks *clocks, log *slog.Logger) (runner, 
 		return regional.New(regional.Config{
 			Region: s.Region, Agent: s.Agent, Coordinators: s.Coordinators, Redis: s.Redis,
 			GRPCAddr: s.GRPCAddr, HTTPAddr: s.HTTPAddr, AdminAddr: s.AdminAddr,
-			DrainDelay: s.DrainDelay, Drain: time.Second, RedisTimeout: s.RedisTimeout, Timing: s.Timing,
+			DrainDelay: s.DrainDelay, Drain: time.Second, Timing: s.Timing,
+			// A whole world on one machine: a Redis that waits for a processor has not failed.
+			RedisTimeout: cmp.Or(s.RedisTimeout, 250*time.Millisecond),
 			Clocks: clocks.read, Logger: log, Registerer: prometheus.NewRegistry(),
 		})
 	}
