@@ -146,11 +146,13 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout)
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			s.metrics.breaker(to == gobreaker.StateClosed)
+			// A cluster has a breaker for each partition, and one line is enough.
 			switch {
-			case to == gobreaker.StateOpen && from == gobreaker.StateClosed:
+			case from == gobreaker.StateClosed && s.tripped.Add(1) == 1:
+				s.metrics.breaker(false)
 				s.log.Warn("regional store does not answer: failing fast", "probe_every", s.cfg.Probe)
-			case to == gobreaker.StateClosed:
+			case to == gobreaker.StateClosed && s.tripped.Add(-1) == 0:
+				s.metrics.breaker(true)
 				s.log.Info("regional store answers again")
 			}
 		},

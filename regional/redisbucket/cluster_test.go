@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -518,6 +519,8 @@ func TestK54AClusterReplacesAPrimary(t *testing.T) {
 		t.Fatal(len(done), err)
 	}
 	var next atomic.Int64
+	var log bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&log, nil)) // before anything but this test uses it
 	l := startLoad(t, s, 16, func() bucket.Ask { return ask(keys[next.Add(1)%partitions], 1, share) })
 	if err := c.Nodes[0].Kill(); err != nil {
 		t.Fatal(err)
@@ -543,6 +546,9 @@ func TestK54AClusterReplacesAPrimary(t *testing.T) {
 	}
 	if now.Session != 0 || now.MinSession != 6 || s.Replaced() != st.Incarnation {
 		t.Errorf("have %+v, replaced %q", now, s.Replaced())
+	}
+	if have := strings.Count(log.String(), "does not answer"); have > 3 {
+		t.Errorf("one node that is away is told %d times:\n%s", have, &log)
 	}
 	for _, k := range keys {
 		if v := take(t, s, of(now, ask(k, 0, share))).Verdicts[0]; v.Holding != bucket.OnStanding {

@@ -127,6 +127,7 @@ type Store struct {
 	client  atomic.Pointer[redis.Client] // another one after a fail-over; none in a cluster
 	cluster *clustered                   // nil but in a cluster
 	breaker *gobreaker.CircuitBreaker[struct{}]
+	tripped atomic.Int64 // breakers that are not closed
 	scripts scripts
 	metrics metrics
 

@@ -37,7 +37,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		}),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "quorate_store_breaker_open",
-			Help: "1 while calls to the regional store fail fast because it did not answer.",
+			Help: "1 while calls to the regional store, in a cluster to some of its partitions, fail fast because it did not answer.",
 		}),
 		incarnations: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "quorate_store_incarnations_total",
