@@ -81,7 +81,11 @@ func TestCluster(t *testing.T) {
 		{"a lost reply means exactly one execution", testClusterLostReply},
 		{"the minimal rights are enough and needed on every node", testClusterRights},
 		{"a new version is in force in all partitions", testClusterVersions},
+		{"what waits for a partition shares a call", testPartitionsShareCalls},
+		{"crowds across partitions", testCrowdsAcrossPartitions},
+		{"a reply lost in the middle of a request", testLostInTheMiddle},
 		{"a partition that moved begins a new incarnation", testMovedPartition},
+		{"a slot moves under load", testMovesUnderLoad},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, c) })
 	}
@@ -330,10 +334,11 @@ func testManyKeys(t *testing.T, c *redistest.Cluster) {
 	})
 }
 
-// lossy loses the reply to the next call on a bucket, with the connection.
+// lossy loses the reply to a call on a bucket, with the connection: to the next one
+// when lose is 1, to the one after it when lose is 2.
 type lossy struct {
 	net.Conn
-	lose *atomic.Bool
+	lose *atomic.Int64
 	sent *atomic.Int64
 	lost bool
 }
@@ -341,7 +346,7 @@ type lossy struct {
 func (l *lossy) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("}b:")) {
 		l.sent.Add(1)
-		l.lost = l.lose.CompareAndSwap(true, false)
+		l.lost = l.lose.Add(-1) == 0
 	}
 	return l.Conn.Write(b)
 }
@@ -355,17 +360,20 @@ func (l *lossy) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func testClusterLostReply(t *testing.T, c *redistest.Cluster) {
-	s := openAt(t, c.URL(), nil)
-	var lose atomic.Bool
-	var sent atomic.Int64
-	s.cluster.client.Options().Dialer = func(_ context.Context, network, addr string) (net.Conn, error) {
+func lossyDialer(lose, sent *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
+	return func(_ context.Context, network, addr string) (net.Conn, error) {
 		conn, err := net.Dial(network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return &lossy{Conn: conn, lose: &lose, sent: &sent}, nil
+		return &lossy{Conn: conn, lose: lose, sent: sent}, nil
 	}
+}
+
+func testClusterLostReply(t *testing.T, c *redistest.Cluster) {
+	s := openAt(t, c.URL(), nil)
+	var lose, sent atomic.Int64
+	s.cluster.client.Options().Dialer = lossyDialer(&lose, &sent)
 	st := connected(t, s)
 	share := full(per(0, day, 100))
 	keys := apart(3)
@@ -386,7 +394,7 @@ func testClusterLostReply(t *testing.T, c *redistest.Cluster) {
 		key := keys[0]
 		keys = keys[1:]
 		before := sent.Load()
-		lose.Store(true)
+		lose.Store(1)
 		if err := tc.do(key); !errors.Is(err, enforce.ErrStoreDown) {
 			t.Errorf("%s: want %v, have %v", tc.name, enforce.ErrStoreDown, err)
 		}

@@ -1,8 +1,8 @@
 package live
 
 import (
-	"cmp"
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,7 +141,7 @@ func build(role string, spec []byte, clocks *clocks, log *slog.Logger) (runner, 
 			DrainDelay: s.DrainDelay, Drain: time.Second, Timing: s.Timing,
 			// A whole world on one machine: a Redis that waits for a processor has not failed.
 			RedisTimeout: cmp.Or(s.RedisTimeout, 250*time.Millisecond),
-			Clocks: clocks.read, Logger: log, Registerer: prometheus.NewRegistry(),
+			Clocks:       clocks.read, Logger: log, Registerer: prometheus.NewRegistry(),
 		})
 	}
 	return nil, fmt.Errorf("unknown role %q", role)

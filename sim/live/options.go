@@ -38,8 +38,8 @@ type Options struct {
 	// StoreLinks makes agents reach their Redis through links as well, which do not
 	// delay but can. Agents of a pair never do: Sentinels tell them its addresses.
 	StoreLinks bool
-	// RedisTimeout is how long a request waits for Redis. Zero means the agent's own,
-	// which a busy machine may exceed without any fault.
+	// RedisTimeout is how long a request waits for Redis. Default 250 ms: a Redis that
+	// waits for a processor of the one machine has not failed.
 	RedisTimeout time.Duration
 	// DriftPPM is by how much the clocks of an agent's machine are fast or slow at
 	// most; the seed says how much. Stores and coordinators read this machine's.
