@@ -264,13 +264,11 @@ func (a *agent) obey(e lease.Effects) {
 		a.confirm = true
 		return
 	}
-	now := r.time()
-	incarnation := r.store.State(now).Incarnation
+	now, incarnation := r.time(), e.Incarnation
 	if e.Agents > 0 {
 		a.peers = e.Agents
 	}
 	if e.Renew != nil {
-		incarnation = e.Renew.Incarnation
 		if e.Renew.First {
 			_ = r.store.MarkFirst(incarnation)
 		}

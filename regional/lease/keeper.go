@@ -151,6 +151,10 @@ func (k *Keeper) allowed(elapsed quota.Micros) quota.Micros {
 // Effects is what an answer allows, in the order in which to do it: renew,
 // adopt, apply.
 type Effects struct {
+	// Incarnation is the life of the store that the answer or push is about. When the
+	// store has begun another since, it must refuse all of it: a configuration that the
+	// region has long left is news to a store that has lost its own.
+	Incarnation string
 	// Renew sets the session and its deadline in the store.
 	Renew *Renew
 	// Agents is the number of agents of the region, 0 when the answer does not say.
@@ -161,11 +165,10 @@ type Effects struct {
 	Apply []quota.Assignment
 }
 
-// Renew is a renewal of the region's session for one incarnation of its store.
+// Renew is a renewal of the region's session.
 type Renew struct {
-	Incarnation string
-	Session     quota.SessionID
-	Deadline    quota.Micros // on the store's clock
+	Session  quota.SessionID
+	Deadline quota.Micros // on the store's clock
 	// First says that the incarnation is the first that the region ever had.
 	First bool
 }
@@ -229,9 +232,9 @@ func (k *Keeper) judge(now Clock, s *sync, r quota.SyncResponse) (Effects, error
 	timing.TTL = r.TTL
 	k.renewed, k.usable = s, quota.MicrosOf(timing.Usable())
 	e := Effects{
+		Incarnation: s.incarnation,
 		Renew: &Renew{
-			Incarnation: s.incarnation, Session: r.Session,
-			Deadline: s.store + k.usable, First: r.First,
+			Session: r.Session, Deadline: s.store + k.usable, First: r.First,
 		},
 		Agents: r.Agents,
 		Apply:  r.Assignments,
@@ -252,6 +255,9 @@ func (k *Keeper) push(now Clock, r quota.SyncResponse) (Effects, error) {
 		return Effects{}, fmt.Errorf("push: %w: have %q, want %q", ErrWrongCluster, r.Cluster, k.cluster)
 	}
 	e := Effects{Adopt: r.Config, Apply: r.Assignments}
+	if k.seen != nil {
+		e.Incarnation = k.seen.incarnation
+	}
 	if e.Adopt != nil && (k.seen == nil || k.seen.config == 0) {
 		e.Adopt = nil
 		k.schedule.again(now)

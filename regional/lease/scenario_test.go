@@ -26,7 +26,8 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what happen
 //	again                                    the last answer arrives once more
 //	push / failed / redirected / leave [last]  what their names say
 //	next [usage] [urgent] [applied]          when the next sync is due
-//	incarnate id, renew session=             another agent, or an operator, did this
+//	incarnate id, reset id, renew session=   another agent, or an operator, did this; reset
+//	                                         begins a life of the store that has lost everything
 //	status                                   the region and the agent's phase
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -128,6 +129,9 @@ func (s *stage) run(line string) {
 		s.say("in %v", s.keeper.NextSync(s.clock, Pending{Usage: usage, Urgent: urgent, Applied: applied}).Duration())
 	case "incarnate":
 		s.store.Incarnate(s.redis, words[1])
+	case "reset":
+		s.store = bucket.NewStore()
+		s.store.Incarnate(s.redis, words[1])
 	case "renew":
 		if err := s.store.Renew(s.redis, "i1", quota.SessionID(s.number(args["session"])), s.redis+10*quota.Second); err != nil {
 			s.say("error: %v", err)
@@ -202,9 +206,9 @@ func (s *stage) receive() {
 	}
 	if e.Renew != nil {
 		s.say("renew session %d for %v", e.Renew.Session, (e.Renew.Deadline - s.redis).Duration())
-		err := s.store.Renew(s.redis, e.Renew.Incarnation, e.Renew.Session, e.Renew.Deadline)
+		err := s.store.Renew(s.redis, e.Incarnation, e.Renew.Session, e.Renew.Deadline)
 		if e.Renew.First {
-			err = errors.Join(err, s.store.MarkFirst(e.Renew.Incarnation))
+			err = errors.Join(err, s.store.MarkFirst(e.Incarnation))
 		}
 		if err != nil {
 			s.say("store: %v", err)
@@ -212,7 +216,7 @@ func (s *stage) receive() {
 	}
 	if e.Adopt != nil {
 		s.say("adopt config %d", e.Adopt.Version)
-		if err := s.store.Adopt(s.redis, s.store.State(s.redis).Incarnation, e.Adopt.Version, nil); err != nil {
+		if err := s.store.Adopt(s.redis, e.Incarnation, e.Adopt.Version, nil); err != nil {
 			s.say("store: %v", err)
 		}
 	}

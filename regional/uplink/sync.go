@@ -196,10 +196,8 @@ func (u *Uplink) answer(ctx context.Context, m received) error {
 	if e.Agents > 0 {
 		u.last.Agents = e.Agents
 	}
-	incarnation := u.seen.Incarnation
 	if e.Renew != nil {
-		incarnation = e.Renew.Incarnation
-		if err := u.renew(ctx, *e.Renew); err != nil {
+		if err := u.renew(ctx, e.Incarnation, *e.Renew); err != nil {
 			// Without the session no assignment can be applied either.
 			u.problem(err)
 			u.confirm = true
@@ -207,24 +205,24 @@ func (u *Uplink) answer(ctx context.Context, m received) error {
 		}
 	}
 	if e.Adopt != nil {
-		u.adopt(ctx, incarnation, *e.Adopt)
+		u.adopt(ctx, e.Incarnation, *e.Adopt)
 	}
 	for some := range slices.Chunk(e.Apply, applyBatch) {
-		u.apply(ctx, incarnation, some)
+		u.apply(ctx, e.Incarnation, some)
 	}
 	return nil
 }
 
-func (u *Uplink) renew(ctx context.Context, r lease.Renew) error {
-	if r.First && !(u.seen.First && u.seen.Incarnation == r.Incarnation) {
+func (u *Uplink) renew(ctx context.Context, incarnation string, r lease.Renew) error {
+	if r.First && !(u.seen.First && u.seen.Incarnation == incarnation) {
 		if err := u.timed(ctx, "mark first incarnation", func(ctx context.Context) error {
-			return u.cfg.Store.MarkFirst(ctx, r.Incarnation)
+			return u.cfg.Store.MarkFirst(ctx, incarnation)
 		}); err != nil {
 			return err
 		}
 	}
 	if err := u.timed(ctx, fmt.Sprintf("renew session %d", r.Session), func(ctx context.Context) error {
-		return u.cfg.Store.Renew(ctx, r.Incarnation, r.Session, r.Deadline)
+		return u.cfg.Store.Renew(ctx, incarnation, r.Session, r.Deadline)
 	}); err != nil {
 		return err
 	}

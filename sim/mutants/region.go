@@ -63,6 +63,15 @@ var regionMutants = []Mutant{
 			New:  "if !ok {",
 		}},
 	}, {
+		Name:   "configuration-of-another-life",
+		Breaks: "A configuration that was pushed to a life of the store that is over is adopted by the next one, though nobody counts it any more.",
+		Edits: []Edit{{
+			File: "regional/bucket/region.go",
+			Old:  "	if s.region.Incarnation != incarnation {\n		return fmt.Errorf(\"adopt configuration",
+			New:  "	if false {\n		return fmt.Errorf(\"adopt configuration",
+		}},
+		Test: Test{"regional/lease", "TestScenarios"},
+	}, {
 		Name:   "outage-starts-full",
 		Breaks: "When the store goes away the agent's own buckets start full, beside the ones in the store.",
 		Edits: []Edit{{

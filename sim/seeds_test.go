@@ -1,0 +1,20 @@
+package sim
+
+import "testing"
+
+// Seeds of long sweeps that once broke a promise, each with what it had met.
+func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
+	for seed, met := range map[uint64]string{
+		21230: "a configuration pushed to a life of the store that was over, by a leader that was deposed",
+		35510: "the same, late by seconds of jitter",
+		25912: "the same, held back by a cut",
+	} {
+		r, err := Run(Draw(seed), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range r.Violations {
+			t.Errorf("seed %d (%s): %s is broken at %v: %s", seed, met, v.Promise, v.At.Duration(), v.What)
+		}
+	}
+}
