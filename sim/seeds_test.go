@@ -5,6 +5,8 @@ import "testing"
 // Seeds of long sweeps that once broke a promise, each with what it had met.
 func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 	for seed, met := range map[uint64]string{
+		16826: "a region that waits for its rules, and others with a little too much each",
+		44450: "the same, after a minute in which the region reached nobody",
 		21230: "a configuration pushed to a life of the store that was over, by a leader that was deposed",
 		35510: "the same, late by seconds of jitter",
 		25912: "the same, held back by a cut",

@@ -41,7 +41,7 @@ func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage, credit bool)
 				continue
 			}
 			to[dim] = s.goal[dim]
-			wanted = wanted || excess >= band || short.much[dim] && excess >= max(1, band/2)
+			wanted = wanted || excess >= band || short.much[dim] && excess >= max(1, band/2) || short.must[dim]
 		}
 		// An empty bucket may be large. Tokens that it does not need help who is
 		// short of rate.

@@ -137,6 +137,7 @@ func (t *table) place(parts []int64, set func(*seat, int64)) {
 type shortage struct {
 	some [2]bool // at all
 	much [2]bool // by more than a dead band, by two where tokens do not run out yet
+	must [2]bool // by any amount, see crowded
 }
 
 func (s shortage) any() bool { return s.some[rate] || s.some[burst] }
@@ -163,7 +164,33 @@ func (t *table) shortage(cfg Config) (short shortage) {
 		}
 		short.some[dim], short.much[dim] = lack > coming, much > coming
 	}
+	short.must = t.crowded()
+	for dim, must := range short.must {
+		short.some[dim] = short.some[dim] || must
+	}
 	return short
+}
+
+// crowded reports whether what is held, as it will be when what is in flight has
+// arrived, leaves no room for the standing shares of the newest configuration, or is
+// more than the limit. A region adopts nothing before there is room, and a limit that
+// was lowered is not in force before the pool is back at zero: what is missing is
+// recalled although everybody may have less of it too much than a dead band. Nothing
+// is offered to a region out of reach, so there is no haste.
+func (t *table) crowded() [2]bool {
+	left := t.limit.Capacity
+	for i := range t.seats {
+		s := &t.seats[i]
+		held := s.reserved()
+		if s.reachable {
+			if s.inFlight() {
+				held = s.share.Max(s.holding.Flight.Lease)
+			}
+			held = held.Max(s.next)
+		}
+		left = left.Sub(held)
+	}
+	return [2]bool{rate: left.Rate.Tokens < 0, burst: left.Burst < 0}
 }
 
 // band returns the smallest change of n that is worth an assignment when nobody

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/coordinator/fairshare"
+	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
@@ -49,5 +50,58 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	}
 	if tb := divided(0, 30); tb.seats[0].fair[burst] < 30 || tb.seats[1].fair[burst] < 30 || tb.seats[2].fair[burst] < 30 {
 		t.Error("all requests fit, and somebody has no burst for its own")
+	}
+}
+
+// What a dead band leaves with everybody may be, in sum, what a region needs before it
+// may adopt its share, or what a lowered limit has too little. That is recalled.
+func TestRoomIsMadeThoughNobodyHasMuchTooMuch(t *testing.T) {
+	of := func(rate float64, burst uint64) quota.Capacity {
+		return quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(rate * float64(quota.Token)), Per: quota.Second}, Burst: quota.Whole(burst)}
+	}
+	leased := func(region string, weight int64, lease, share quota.Capacity) seat {
+		s := seat{region: region, weight: weight, reachable: true, active: true, share: share, next: share, held: true}
+		s.holding = ledger.Holding{Region: region, Epoch: 1, Lease: lease, Leased: true}
+		s.wish = wish{part: part{int64(lease.Rate.Tokens) * 2, 2 * lease.Burst.Floor()}, low: true}
+		return s
+	}
+	joining := func(region string, weight int64, next quota.Capacity) seat {
+		return seat{region: region, weight: weight, reachable: true, share: of(0, 0), next: next}
+	}
+	for _, tt := range []struct {
+		reason string
+		limit  quota.Capacity
+		seats  []seat
+	}{
+		{"a region waits for its first configuration, whose share does not fit", of(20, 40), []seat{
+			leased("ap", 3, of(7.332712, 14), of(1.5, 3)), leased("eu", 2, of(4.746772, 10), of(1, 2)),
+			joining("sa", 2, of(1, 2)), leased("us", 3, of(7.125, 14), of(1.5, 3)),
+		}},
+		{"it misses burst", of(1000, 1000), []seat{
+			leased("ap", 1, of(320, 333), of(10, 10)), leased("eu", 1, of(320, 333), of(10, 10)),
+			joining("sa", 1, of(10, 10)), leased("us", 1, of(320, 333), of(10, 10)),
+		}},
+		{"a limit was lowered a little", of(990, 990), []seat{
+			leased("ap", 1, of(334, 334), of(10, 10)), leased("eu", 1, of(333, 333), of(10, 10)), leased("us", 1, of(333, 333), of(10, 10)),
+		}},
+	} {
+		cfg := Config{}.withDefaults()
+		tb := &table{key: "k", limit: quota.Limit{Capacity: tt.limit}, opened: true, seats: tt.seats}
+		tb.scale = scaleOf(tb.limit, cfg)
+		if tb.crowded() == [2]bool{} {
+			t.Fatalf("%s: there is room already", tt.reason)
+		}
+		for range 5 {
+			tb.hungry = false
+			tb.decide(nil, cfg, true)
+			for i := range tb.seats {
+				if s := &tb.seats[i]; s.inFlight() {
+					tb.confirm(s, 0)
+				}
+			}
+		}
+		if tb.crowded() != [2]bool{} {
+			t.Errorf("%s: the pool is still %v", tt.reason, tb.pool())
+		}
 	}
 }

@@ -85,5 +85,14 @@ var shareMutants = []Mutant{
 			New:  "",
 		}},
 		Test: Test{"coordinator/ledger", "TestAShareThatGrowsWaitsForRoomInUnseenKeysToo"},
+	}, {
+		Name:   "a-little-too-much-is-kept",
+		Breaks: "Room that a share needs is recalled only from regions that have more than a dead band too much, so a region may never adopt its rules.",
+		Edits: []Edit{{
+			File: "coordinator/planner/decide.go",
+			Old:  " || short.must[dim]\n",
+			New:  "\n",
+		}},
+		Test: Test{"coordinator/planner", "TestRoomIsMadeThoughNobodyHasMuchTooMuch"},
 	},
 }
