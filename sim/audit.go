@@ -62,15 +62,27 @@ func newAudit(w *World) *audit {
 	a := &audit{w: w, cells: map[string][]Cell{}}
 	for _, k := range w.keys {
 		limit := k.limit.Capacity
-		audited := limit
-		// The auditor's clock is the true time; a region's may be faster, and so may a leader's.
-		audited.Rate.Tokens += quota.Tokens(math.Ceil(float64(limit.Rate.Tokens) * float64(2*w.plan.Faults.DriftPPM) / quota.PPM))
 		a.keys = append(a.keys, &tally{
-			meter: check.NewMeter(audited), ideal: check.NewIdeal(limit), spare: check.NewSpare(limit),
+			meter: check.NewMeter(audited(limit, w.plan.Faults.DriftPPM)), ideal: check.NewIdeal(limit), spare: check.NewSpare(limit),
 			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
 		})
 	}
 	return a
+}
+
+// audited is what an auditor with the true time holds against clocks that are up to
+// driftPPM too fast. A region's may be faster, and so may a leader's: that much more
+// rate. And clocks are read in whole microseconds: between two readings one may show a
+// microsecond more than its rate makes of the time that has passed, however short that
+// was. It is one for every bucket at its own rate, so one of the whole rate, and does not
+// add up: a bucket earns from reading to reading.
+func audited(limit quota.Capacity, driftPPM int64) quota.Capacity {
+	if driftPPM == 0 || limit.Rate.Per <= 0 {
+		return limit
+	}
+	limit.Burst += (limit.Rate.Tokens + quota.Tokens(limit.Rate.Per) - 1) / quota.Tokens(limit.Rate.Per)
+	limit.Rate.Tokens += quota.Tokens(math.Ceil(float64(limit.Rate.Tokens) * float64(2*driftPPM) / quota.PPM))
+	return limit
 }
 
 // violate notes a broken promise, the first few of each.

@@ -61,7 +61,8 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 // Run runs a plan. The same plan and seed give the same report. These promises
 // are checked, beside the ledger's invariants:
 //
-//	Bound     no window has more than B + R*W, with what the clocks' rates differ
+//	Bound     no window has more than B + R*W, with what the clocks' rates differ, and
+//	          R for the microsecond in which they are read
 //	Worst     the same where an assumption was broken on purpose: no more beyond
 //	          than the leases of the regions where it was
 //	Lease     nothing is admitted on a lease or a share that the ledger does not

@@ -10,6 +10,7 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		21230: "a configuration pushed to a life of the store that was over, by a leader that was deposed",
 		35510: "the same, late by seconds of jitter",
 		25912: "the same, held back by a cut",
+		43340: "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
 	} {
 		r, err := Run(Draw(seed), seed)
 		if err != nil {
