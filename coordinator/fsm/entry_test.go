@@ -38,6 +38,9 @@ func everyOp() ledger.Batch {
 		ledger.RemoveRegion{Region: "us", Force: true},
 		ledger.Offer{Region: "eu", Version: 15},
 		ledger.Adopted{Region: "eu", Version: 16},
+		ledger.Lend{Region: "eu", Session: 5, Key: "k", Prev: 17, For: 18},
+		ledger.Borrow{Region: "us", Session: 6, Key: "k", Prev: 19, Lenders: []string{"eu"}},
+		ledger.EndLoan{Key: "k", Lender: "eu"},
 	}}
 }
 

@@ -38,6 +38,16 @@ func fromOp(op ledger.Op) (*ledgerv1.Op, error) {
 		}}}, nil
 	case ledger.Drop:
 		return &ledgerv1.Op{Kind: &ledgerv1.Op_Drop{Drop: &ledgerv1.Drop{Key: []byte(op.Key)}}}, nil
+	case ledger.Lend:
+		return &ledgerv1.Op{Kind: &ledgerv1.Op_Lend{Lend: &ledgerv1.Lend{
+			Region: op.Region, Session: uint64(op.Session), Key: []byte(op.Key), Prev: uint64(op.Prev), ForUs: int64(op.For),
+		}}}, nil
+	case ledger.Borrow:
+		return &ledgerv1.Op{Kind: &ledgerv1.Op_Borrow{Borrow: &ledgerv1.Borrow{
+			Region: op.Region, Session: uint64(op.Session), Key: []byte(op.Key), Prev: uint64(op.Prev), Lenders: op.Lenders,
+		}}}, nil
+	case ledger.EndLoan:
+		return &ledgerv1.Op{Kind: &ledgerv1.Op_EndLoan{EndLoan: &ledgerv1.EndLoan{Key: []byte(op.Key), Lender: op.Lender}}}, nil
 	case ledger.SetRules:
 		return &ledgerv1.Op{Kind: &ledgerv1.Op_SetRules{SetRules: &ledgerv1.SetRules{
 			Sources: fromSources(op.Sources), IfVersion: op.IfVersion,
@@ -84,6 +94,20 @@ func toOp(m *ledgerv1.Op) (ledger.Op, error) {
 		}, nil
 	case *ledgerv1.Op_Drop:
 		return ledger.Drop{Key: quota.Key(k.Drop.GetKey())}, nil
+	case *ledgerv1.Op_Lend:
+		o := k.Lend
+		return ledger.Lend{
+			Region: o.GetRegion(), Session: quota.SessionID(o.GetSession()), Key: quota.Key(o.GetKey()), Prev: quota.Epoch(o.GetPrev()),
+			For: quota.Micros(o.GetForUs()),
+		}, nil
+	case *ledgerv1.Op_Borrow:
+		o := k.Borrow
+		return ledger.Borrow{
+			Region: o.GetRegion(), Session: quota.SessionID(o.GetSession()), Key: quota.Key(o.GetKey()), Prev: quota.Epoch(o.GetPrev()),
+			Lenders: o.GetLenders(),
+		}, nil
+	case *ledgerv1.Op_EndLoan:
+		return ledger.EndLoan{Key: quota.Key(k.EndLoan.GetKey()), Lender: k.EndLoan.GetLender()}, nil
 	case *ledgerv1.Op_SetRules:
 		return ledger.SetRules{Sources: toSources(k.SetRules.GetSources()), IfVersion: k.SetRules.IfVersion}, nil
 	case *ledgerv1.Op_AddRegion:

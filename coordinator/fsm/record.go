@@ -50,9 +50,18 @@ func fromAccount(a *ledger.AccountState) *ledgerv1.Record {
 	for _, h := range a.Held {
 		held := &ledgerv1.Holding{Region: h.Region, Epoch: uint64(h.Epoch), Lease: fromCapacity(h.Lease), Leased: h.Leased}
 		if f := h.Flight; f != nil {
-			held.Flight = &ledgerv1.Flight{Lease: fromCapacity(f.Lease), Credit: int64(f.Credit), Release: f.Release}
+			held.Flight = &ledgerv1.Flight{
+				Lease: fromCapacity(f.Lease), Credit: int64(f.Credit), Release: f.Release,
+				LendsUs: int64(f.Lends), Term: f.Term, AtUs: int64(f.At), Borrows: f.Borrows, Borrowed: int64(f.Borrowed), Lenders: f.Lenders,
+			}
 		}
 		m.Held = append(m.Held, held)
+	}
+	for _, n := range a.Loans {
+		m.Loans = append(m.Loans, &ledgerv1.Loan{
+			Lender: n.Lender, Capacity: fromCapacity(n.Capacity), Tokens: int64(n.Tokens),
+			Term: n.Term, AtUs: int64(n.At), ForUs: int64(n.For), Borrower: n.Borrower,
+		})
 	}
 	return &ledgerv1.Record{Kind: &ledgerv1.Record_Account{Account: m}}
 }
@@ -122,9 +131,19 @@ func toAccount(m *ledgerv1.AccountState) ledger.AccountState {
 	for _, h := range m.GetHeld() {
 		held := ledger.Holding{Region: h.GetRegion(), Epoch: quota.Epoch(h.GetEpoch()), Lease: toCapacity(h.GetLease()), Leased: h.GetLeased()}
 		if f := h.GetFlight(); f != nil {
-			held.Flight = &ledger.Flight{Lease: toCapacity(f.GetLease()), Credit: quota.Tokens(f.GetCredit()), Release: f.GetRelease()}
+			held.Flight = &ledger.Flight{
+				Lease: toCapacity(f.GetLease()), Credit: quota.Tokens(f.GetCredit()), Release: f.GetRelease(),
+				Lends: quota.Micros(f.GetLendsUs()), Term: f.GetTerm(), At: quota.Micros(f.GetAtUs()),
+				Borrows: f.GetBorrows(), Borrowed: quota.Tokens(f.GetBorrowed()), Lenders: f.GetLenders(),
+			}
 		}
 		a.Held = append(a.Held, held)
+	}
+	for _, n := range m.GetLoans() {
+		a.Loans = append(a.Loans, ledger.Loan{
+			Lender: n.GetLender(), Capacity: toCapacity(n.GetCapacity()), Tokens: quota.Tokens(n.GetTokens()),
+			Term: n.GetTerm(), At: quota.Micros(n.GetAtUs()), For: quota.Micros(n.GetForUs()), Borrower: n.GetBorrower(),
+		})
 	}
 	return a
 }

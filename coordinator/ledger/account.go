@@ -15,6 +15,7 @@ type Account struct {
 	level quota.Tokens
 	at    quota.Micros
 	held  []Holding // sorted by region; only regions that hold or are about to
+	loans []Loan    // sorted by lender
 }
 
 // Holding is what one region has of an account beyond its standing share.
@@ -35,6 +36,16 @@ type Flight struct {
 	Lease   quota.Capacity
 	Credit  quota.Tokens
 	Release bool
+	// Lends, when not 0, takes the standing share away too, for that long. Term
+	// and At are when it was committed, see Loan.
+	Lends quota.Micros
+	Term  uint64
+	At    quota.Micros
+	// Borrows says that the loans of Lenders come beside the lease, with Borrowed
+	// tokens, and no others any more.
+	Borrows  bool
+	Lenders  []string
+	Borrowed quota.Tokens
 }
 
 // Limit returns the limit that the account divides.
@@ -55,6 +66,19 @@ func (a *Account) Share(region string) quota.Capacity {
 			return s.Capacity
 		}
 	}
+	return a.none()
+}
+
+// floor is what a lease of region must cover: its standing share, unless that is
+// on loan.
+func (a *Account) floor(region string) quota.Capacity {
+	if a.Lent(region) {
+		return a.none()
+	}
+	return a.Share(region)
+}
+
+func (a *Account) none() quota.Capacity {
 	return quota.Capacity{Rate: quota.Rate{Per: a.terms.limit.Rate.Per}}
 }
 
@@ -69,9 +93,19 @@ func (a *Account) Holding(region string) (h Holding, ok bool) {
 	return Holding{}, false
 }
 
-// Reserved returns what the ledger counts for region (I1).
+// Reserved returns what the ledger counts for region (I1). A standing share that
+// is on loan is counted beside the lease, not in it.
 func (a *Account) Reserved(region string) quota.Capacity {
-	c := a.Share(region)
+	c := a.reserved(region)
+	if n := a.loan(region); n != nil {
+		c = c.Add(n.Capacity.Max(a.Share(region)))
+	}
+	return c
+}
+
+// reserved is Reserved without what the region has on loan.
+func (a *Account) reserved(region string) quota.Capacity {
+	c := a.floor(region)
 	if h := a.holding(region); h != nil {
 		c = h.reserve(c)
 	}
@@ -96,8 +130,12 @@ func (h *Holding) reserve(share quota.Capacity) quota.Capacity {
 func (a *Account) Pool() quota.Capacity {
 	p := a.terms.limit.Capacity.Sub(a.terms.sum)
 	for i := range a.held {
-		share := a.Share(a.held[i].Region)
-		p = p.Add(share).Sub(a.held[i].reserve(share))
+		floor := a.floor(a.held[i].Region)
+		p = p.Add(floor).Sub(a.held[i].reserve(floor))
+	}
+	for i := range a.loans {
+		share := a.Share(a.loans[i].Lender)
+		p = p.Add(share).Sub(a.loans[i].Capacity.Max(share))
 	}
 	return p
 }
@@ -173,29 +211,23 @@ func (l *Ledger) assign(op Assign) error {
 		}
 		opened = true
 	}
-	share := a.Share(op.Region)
+	floor := a.floor(op.Region)
 	lease := op.Lease
 	if op.Release {
-		lease = share
+		lease = floor
 	}
-	h := a.holding(op.Region)
-	var prev quota.Epoch
-	if h != nil {
-		prev = h.Epoch
-	}
+	h, err := a.vacant(op.Region, op.Prev)
 	switch {
-	case h != nil && h.Flight != nil:
-		return ErrInFlight
-	case prev != op.Prev:
-		return ErrEpoch
+	case err != nil:
+		return err
 	case op.Release && h == nil:
 		return ErrNotInFlight
 	case lease.Rate.Per != a.terms.limit.Rate.Per:
 		return ErrInvalid
-	case !lease.Covers(share):
+	case !lease.Covers(floor):
 		return ErrBelowShare
 	}
-	growth := lease.Sub(a.Reserved(op.Region))
+	growth := lease.Sub(a.reserved(op.Region))
 	pool := a.Pool()
 	if growth.Rate.Tokens > max(pool.Rate.Tokens, 0) || growth.Burst > max(pool.Burst, 0) {
 		return ErrNoRoom
@@ -236,10 +268,17 @@ func (l *Ledger) confirm(op Confirm) error {
 	}
 	l.change(a, func() {
 		before := a.Reserved(op.Region)
-		if h.Flight.Release {
+		f := h.Flight
+		if f.Release || f.Borrows {
+			a.giveBack(op.Region, f.Lenders)
+		}
+		if f.Release {
 			a.release(op.Region)
+			if f.Lends > 0 {
+				a.lent(op.Region, f, op.Surrendered)
+			}
 		} else {
-			h.Lease, h.Leased, h.Flight = h.Flight.Lease, true, nil
+			h.Lease, h.Leased, h.Flight = f.Lease, true, nil
 		}
 		// The surrendered tokens come back with the burst that bounded them.
 		freed := before.Burst - a.Reserved(op.Region).Burst
@@ -261,8 +300,8 @@ func (l *Ledger) drop(op Drop) error {
 	return nil
 }
 
-// Idle reports whether the account may be dropped: no lease is held and the
-// pool is full (I7).
+// Idle reports whether the account may be dropped: no lease is held, nothing is
+// on loan and the pool is full (I7).
 func (a *Account) Idle(clock quota.Micros) bool {
-	return len(a.held) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)
+	return len(a.held) == 0 && len(a.loans) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)
 }

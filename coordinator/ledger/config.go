@@ -268,6 +268,10 @@ func (a *Account) adopt(next *terms) {
 				h.Flight = &f
 			}
 		}
+		for i := range a.loans {
+			n := &a.loans[i]
+			n.Capacity = n.Capacity.In(per)
+		}
 	}
 	a.terms = next
 }

@@ -20,7 +20,10 @@
 //	I1 Capacity. For every account: pool + sum over regions of reserved = limit,
 //	   in rate and in burst, where reserved is the larger of the lease, the
 //	   assignment in flight and the standing shares the region may be using,
-//	   and holds a credit in flight beside such a share, which may be full.
+//	   and holds a credit in flight beside such a share, which may be full. A
+//	   standing share on loan is counted whole beside the lease, whoever uses it,
+//	   from the lender's confirmation until the loan's time is over on a clock
+//	   that counts longer than the borrower's, see Loan.
 //	   No assignment and no configuration offer makes a pool negative; only
 //	   lowering a limit does, and then nothing grows until it is not.
 //	I2 Credit. Tokens travel only with the capacity that bounds them: the credit

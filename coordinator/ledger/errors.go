@@ -28,6 +28,12 @@ var (
 	ErrNoRoom = errors.New("pool has no room for the growth")
 	// ErrCredit: the credit exceeds the pool's level or the growth of burst.
 	ErrCredit = errors.New("credit exceeds level or growth")
+	// ErrLeased: a region that holds a lease cannot lend its standing share.
+	ErrLeased = errors.New("region holds a lease")
+	// ErrNoLoan: there is nothing to lend, or no such loan for this region.
+	ErrNoLoan = errors.New("no such loan")
+	// ErrLent: somebody borrows it, and the loan's time is not over.
+	ErrLent = errors.New("loan is not over")
 	// ErrInvalid: an amount is out of range.
 	ErrInvalid = errors.New("amount out of range")
 	// ErrNotIdle: the account holds leases, or its pool is not full.

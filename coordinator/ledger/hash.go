@@ -91,8 +91,36 @@ func (a *Account) digest() uint64 {
 			e.bool(f.Release)
 		}
 	}
+	a.encodeLoans(&e)
 	d := sha256.Sum256(e.buf)
 	return binary.LittleEndian.Uint64(d[:])
+}
+
+// encodeLoans adds what concerns loans, and nothing where nothing does: such
+// accounts hash as they did before there were loans.
+func (a *Account) encodeLoans(e *encoder) {
+	for _, h := range a.held {
+		if f := h.Flight; f != nil && (f.Lends > 0 || f.Borrows) {
+			e.text(h.Region)
+			e.int(int64(f.Lends))
+			e.uint(f.Term)
+			e.int(int64(f.At))
+			e.bool(f.Borrows)
+			for _, lender := range f.Lenders {
+				e.text(lender)
+			}
+			e.int(int64(f.Borrowed))
+		}
+	}
+	for _, n := range a.loans {
+		e.text(n.Lender)
+		e.capacity(n.Capacity)
+		e.int(int64(n.Tokens))
+		e.uint(n.Term)
+		e.int(int64(n.At))
+		e.int(int64(n.For))
+		e.text(n.Borrower)
+	}
 }
 
 // encoder writes values in one unambiguous form.

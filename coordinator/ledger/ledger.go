@@ -96,6 +96,12 @@ func (l *Ledger) apply(op Op) error {
 		return l.assign(op)
 	case Confirm:
 		return l.confirm(op)
+	case Lend:
+		return l.lend(op)
+	case Borrow:
+		return l.borrow(op)
+	case EndLoan:
+		return l.endLoan(op)
 	case Drop:
 		return l.drop(op)
 	case OpenSession:

@@ -25,7 +25,13 @@ func anyOp(t *rapid.T, l *Ledger, keys []quota.Key) Op {
 		}
 	}
 	tokens := func(name string) quota.Tokens { return quota.Tokens(rapid.Int64Range(0, 250_000_000).Draw(t, name)) }
-	switch rapid.IntRange(0, 15).Draw(t, "kind") {
+	switch rapid.IntRange(0, 21).Draw(t, "kind") {
+	case 16, 17:
+		return Lend{Region: region, Session: session, Key: key, Prev: epoch, For: quota.Micros(rapid.Int64Range(0, 2_000_000).Draw(t, "for"))}
+	case 18, 19:
+		return Borrow{Region: region, Session: session, Key: key, Prev: epoch, Lenders: []string{rapid.SampledFrom([]string{"ap", "eu", "us"}).Draw(t, "lender")}}
+	case 20:
+		return EndLoan{Key: key, Lender: region}
 	case 0:
 		return OpenSession{Region: region, Incarnation: rapid.SampledFrom([]string{"i1", "i2"}).Draw(t, "incarnation"), Replaces: incarnation}
 	case 1:

@@ -81,7 +81,10 @@ func (l *Ledger) end(r *Region) {
 	r.Session = nil
 	for _, a := range l.accounts {
 		if a.holding(r.Name) != nil {
-			l.change(a, func() { a.release(r.Name) })
+			l.change(a, func() {
+				a.giveBack(r.Name, nil)
+				a.release(r.Name)
+			})
 		}
 	}
 }

@@ -39,6 +39,7 @@ type AccountState struct {
 	Level quota.Tokens
 	At    quota.Micros
 	Held  []Holding
+	Loans []Loan
 }
 
 // Snapshot returns a copy of the state. It costs time in the number of accounts
@@ -66,7 +67,7 @@ func (l *Ledger) Snapshot() State {
 	}
 	for _, a := range l.accounts {
 		// A flight is never changed in place, so it may be shared.
-		s.Accounts = append(s.Accounts, AccountState{a.Key, a.terms.limit, a.level, a.at, slices.Clone(a.held)})
+		s.Accounts = append(s.Accounts, AccountState{a.Key, a.terms.limit, a.level, a.at, slices.Clone(a.held), slices.Clone(a.loans)})
 	}
 	return s
 }
@@ -110,7 +111,7 @@ func Restore(s State) (*Ledger, error) {
 		if t.orphaned {
 			t = l.terms.orphan(&Account{Key: a.Key, terms: &terms{limit: a.Limit}})
 		}
-		acct := &Account{Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held)}
+		acct := &Account{Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans)}
 		l.accounts[a.Key] = acct
 		l.sum += acct.digest()
 	}

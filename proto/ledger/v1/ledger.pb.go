@@ -122,6 +122,9 @@ type Op struct {
 	//	*Op_RemoveRegion
 	//	*Op_Offer
 	//	*Op_Adopted
+	//	*Op_Lend
+	//	*Op_Borrow
+	//	*Op_EndLoan
 	Kind          isOp_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -290,6 +293,33 @@ func (x *Op) GetAdopted() *Adopted {
 	return nil
 }
 
+func (x *Op) GetLend() *Lend {
+	if x != nil {
+		if x, ok := x.Kind.(*Op_Lend); ok {
+			return x.Lend
+		}
+	}
+	return nil
+}
+
+func (x *Op) GetBorrow() *Borrow {
+	if x != nil {
+		if x, ok := x.Kind.(*Op_Borrow); ok {
+			return x.Borrow
+		}
+	}
+	return nil
+}
+
+func (x *Op) GetEndLoan() *EndLoan {
+	if x != nil {
+		if x, ok := x.Kind.(*Op_EndLoan); ok {
+			return x.EndLoan
+		}
+	}
+	return nil
+}
+
 type isOp_Kind interface {
 	isOp_Kind()
 }
@@ -350,6 +380,18 @@ type Op_Adopted struct {
 	Adopted *Adopted `protobuf:"bytes,14,opt,name=adopted,proto3,oneof"`
 }
 
+type Op_Lend struct {
+	Lend *Lend `protobuf:"bytes,15,opt,name=lend,proto3,oneof"`
+}
+
+type Op_Borrow struct {
+	Borrow *Borrow `protobuf:"bytes,16,opt,name=borrow,proto3,oneof"`
+}
+
+type Op_EndLoan struct {
+	EndLoan *EndLoan `protobuf:"bytes,17,opt,name=end_loan,json=endLoan,proto3,oneof"`
+}
+
 func (*Op_Found) isOp_Kind() {}
 
 func (*Op_Lead) isOp_Kind() {}
@@ -377,6 +419,12 @@ func (*Op_RemoveRegion) isOp_Kind() {}
 func (*Op_Offer) isOp_Kind() {}
 
 func (*Op_Adopted) isOp_Kind() {}
+
+func (*Op_Lend) isOp_Kind() {}
+
+func (*Op_Borrow) isOp_Kind() {}
+
+func (*Op_EndLoan) isOp_Kind() {}
 
 type Found struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1170,6 +1218,213 @@ func (x *Adopted) GetVersion() uint64 {
 	return 0
 }
 
+// Lend takes a region's standing share of a key away for a time.
+type Lend struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Prev          uint64                 `protobuf:"varint,4,opt,name=prev,proto3" json:"prev,omitempty"`
+	ForUs         int64                  `protobuf:"varint,5,opt,name=for_us,json=forUs,proto3" json:"for_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lend) Reset() {
+	*x = Lend{}
+	mi := &file_ledger_v1_ledger_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lend) ProtoMessage() {}
+
+func (x *Lend) ProtoReflect() protoreflect.Message {
+	mi := &file_ledger_v1_ledger_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lend.ProtoReflect.Descriptor instead.
+func (*Lend) Descriptor() ([]byte, []int) {
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Lend) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Lend) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *Lend) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Lend) GetPrev() uint64 {
+	if x != nil {
+		return x.Prev
+	}
+	return 0
+}
+
+func (x *Lend) GetForUs() int64 {
+	if x != nil {
+		return x.ForUs
+	}
+	return 0
+}
+
+// Borrow gives loans to a region.
+type Borrow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Prev          uint64                 `protobuf:"varint,4,opt,name=prev,proto3" json:"prev,omitempty"`
+	Lenders       []string               `protobuf:"bytes,5,rep,name=lenders,proto3" json:"lenders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Borrow) Reset() {
+	*x = Borrow{}
+	mi := &file_ledger_v1_ledger_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Borrow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Borrow) ProtoMessage() {}
+
+func (x *Borrow) ProtoReflect() protoreflect.Message {
+	mi := &file_ledger_v1_ledger_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Borrow.ProtoReflect.Descriptor instead.
+func (*Borrow) Descriptor() ([]byte, []int) {
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Borrow) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Borrow) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *Borrow) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Borrow) GetPrev() uint64 {
+	if x != nil {
+		return x.Prev
+	}
+	return 0
+}
+
+func (x *Borrow) GetLenders() []string {
+	if x != nil {
+		return x.Lenders
+	}
+	return nil
+}
+
+// EndLoan ends a loan whose time is over.
+type EndLoan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Lender        string                 `protobuf:"bytes,2,opt,name=lender,proto3" json:"lender,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndLoan) Reset() {
+	*x = EndLoan{}
+	mi := &file_ledger_v1_ledger_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndLoan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndLoan) ProtoMessage() {}
+
+func (x *EndLoan) ProtoReflect() protoreflect.Message {
+	mi := &file_ledger_v1_ledger_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndLoan.ProtoReflect.Descriptor instead.
+func (*EndLoan) Descriptor() ([]byte, []int) {
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *EndLoan) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *EndLoan) GetLender() string {
+	if x != nil {
+		return x.Lender
+	}
+	return ""
+}
+
 // Capacity is a rate (tokens every per_us) and a burst.
 type Capacity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1182,7 +1437,7 @@ type Capacity struct {
 
 func (x *Capacity) Reset() {
 	*x = Capacity{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[16]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1449,7 @@ func (x *Capacity) String() string {
 func (*Capacity) ProtoMessage() {}
 
 func (x *Capacity) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[16]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1462,7 @@ func (x *Capacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capacity.ProtoReflect.Descriptor instead.
 func (*Capacity) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{16}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Capacity) GetRate() int64 {
@@ -1241,7 +1496,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[17]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1508,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[17]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1521,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{17}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Source) GetName() string {
@@ -1293,7 +1548,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[18]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1560,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[18]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1573,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{18}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Share) GetRegion() string {
@@ -1355,7 +1610,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[19]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1622,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[19]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1635,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{19}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Record) GetKind() isRecord_Kind {
@@ -1505,7 +1760,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[20]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1772,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[20]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1785,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{20}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Header) GetFormat() uint32 {
@@ -1610,7 +1865,7 @@ type RegionState struct {
 
 func (x *RegionState) Reset() {
 	*x = RegionState{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[21]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1877,7 @@ func (x *RegionState) String() string {
 func (*RegionState) ProtoMessage() {}
 
 func (x *RegionState) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[21]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1890,7 @@ func (x *RegionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionState.ProtoReflect.Descriptor instead.
 func (*RegionState) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{21}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegionState) GetName() string {
@@ -1693,7 +1948,7 @@ type SessionState struct {
 
 func (x *SessionState) Reset() {
 	*x = SessionState{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[22]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1960,7 @@ func (x *SessionState) String() string {
 func (*SessionState) ProtoMessage() {}
 
 func (x *SessionState) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[22]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1973,7 @@ func (x *SessionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionState.ProtoReflect.Descriptor instead.
 func (*SessionState) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{22}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionState) GetId() uint64 {
@@ -1768,7 +2023,7 @@ type ConfigState struct {
 
 func (x *ConfigState) Reset() {
 	*x = ConfigState{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[23]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2035,7 @@ func (x *ConfigState) String() string {
 func (*ConfigState) ProtoMessage() {}
 
 func (x *ConfigState) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[23]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2048,7 @@ func (x *ConfigState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigState.ProtoReflect.Descriptor instead.
 func (*ConfigState) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{23}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConfigState) GetVersion() uint64 {
@@ -1837,7 +2092,7 @@ type MarkState struct {
 
 func (x *MarkState) Reset() {
 	*x = MarkState{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[24]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +2104,7 @@ func (x *MarkState) String() string {
 func (*MarkState) ProtoMessage() {}
 
 func (x *MarkState) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[24]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +2117,7 @@ func (x *MarkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkState.ProtoReflect.Descriptor instead.
 func (*MarkState) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{24}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MarkState) GetLimit() []byte {
@@ -1900,13 +2155,14 @@ type AccountState struct {
 	Level         int64                  `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`
 	AtUs          int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	Held          []*Holding             `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
+	Loans         []*Loan                `protobuf:"bytes,6,rep,name=loans,proto3" json:"loans,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[25]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2174,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[25]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2187,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{25}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AccountState) GetKey() []byte {
@@ -1969,6 +2225,107 @@ func (x *AccountState) GetHeld() []*Holding {
 	return nil
 }
 
+func (x *AccountState) GetLoans() []*Loan {
+	if x != nil {
+		return x.Loans
+	}
+	return nil
+}
+
+// Loan is a standing share on loan.
+type Loan struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Lender   string                 `protobuf:"bytes,1,opt,name=lender,proto3" json:"lender,omitempty"`
+	Capacity *Capacity              `protobuf:"bytes,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Tokens   int64                  `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// term and at_us are when it was lent, on that leader's time.
+	Term          uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	AtUs          int64  `protobuf:"varint,5,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	ForUs         int64  `protobuf:"varint,6,opt,name=for_us,json=forUs,proto3" json:"for_us,omitempty"`
+	Borrower      string `protobuf:"bytes,7,opt,name=borrower,proto3" json:"borrower,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loan) Reset() {
+	*x = Loan{}
+	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loan) ProtoMessage() {}
+
+func (x *Loan) ProtoReflect() protoreflect.Message {
+	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loan.ProtoReflect.Descriptor instead.
+func (*Loan) Descriptor() ([]byte, []int) {
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Loan) GetLender() string {
+	if x != nil {
+		return x.Lender
+	}
+	return ""
+}
+
+func (x *Loan) GetCapacity() *Capacity {
+	if x != nil {
+		return x.Capacity
+	}
+	return nil
+}
+
+func (x *Loan) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Loan) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Loan) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Loan) GetForUs() int64 {
+	if x != nil {
+		return x.ForUs
+	}
+	return 0
+}
+
+func (x *Loan) GetBorrower() string {
+	if x != nil {
+		return x.Borrower
+	}
+	return ""
+}
+
 type Limit struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Capacity *Capacity              `protobuf:"bytes,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
@@ -1982,7 +2339,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[26]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2351,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[26]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2364,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{26}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limit) GetCapacity() *Capacity {
@@ -2044,7 +2401,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[27]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2413,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[27]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2426,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{27}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Holding) GetRegion() string {
@@ -2108,17 +2465,26 @@ func (x *Holding) GetFlight() *Flight {
 }
 
 type Flight struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         *Capacity              `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	Credit        int64                  `protobuf:"varint,2,opt,name=credit,proto3" json:"credit,omitempty"`
-	Release       bool                   `protobuf:"varint,3,opt,name=release,proto3" json:"release,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Lease   *Capacity              `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Credit  int64                  `protobuf:"varint,2,opt,name=credit,proto3" json:"credit,omitempty"`
+	Release bool                   `protobuf:"varint,3,opt,name=release,proto3" json:"release,omitempty"`
+	// lends_us is how long the standing share is lent, 0 when it is not; term and
+	// at_us are then when that was committed, on that leader's time.
+	LendsUs int64  `protobuf:"varint,4,opt,name=lends_us,json=lendsUs,proto3" json:"lends_us,omitempty"`
+	Term    uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	AtUs    int64  `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	// borrows says that the loans of lenders come with it, with borrowed tokens.
+	Borrows       bool     `protobuf:"varint,7,opt,name=borrows,proto3" json:"borrows,omitempty"`
+	Borrowed      int64    `protobuf:"varint,8,opt,name=borrowed,proto3" json:"borrowed,omitempty"`
+	Lenders       []string `protobuf:"bytes,9,rep,name=lenders,proto3" json:"lenders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[28]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2496,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[28]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2509,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{28}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Flight) GetLease() *Capacity {
@@ -2167,6 +2533,48 @@ func (x *Flight) GetRelease() bool {
 	return false
 }
 
+func (x *Flight) GetLendsUs() int64 {
+	if x != nil {
+		return x.LendsUs
+	}
+	return 0
+}
+
+func (x *Flight) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Flight) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Flight) GetBorrows() bool {
+	if x != nil {
+		return x.Borrows
+	}
+	return false
+}
+
+func (x *Flight) GetBorrowed() int64 {
+	if x != nil {
+		return x.Borrowed
+	}
+	return 0
+}
+
+func (x *Flight) GetLenders() []string {
+	if x != nil {
+		return x.Lenders
+	}
+	return nil
+}
+
 // End is the last record.
 type End struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2180,7 +2588,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2600,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2613,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{29}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *End) GetRecords() uint64 {
@@ -2231,7 +2639,7 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x13\n" +
 	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12\x1f\n" +
-	"\x03ops\x18\x04 \x03(\v2\r.ledger.v1.OpR\x03ops\"\xd4\x05\n" +
+	"\x03ops\x18\x04 \x03(\v2\r.ledger.v1.OpR\x03ops\"\xd9\x06\n" +
 	"\x02Op\x12(\n" +
 	"\x05found\x18\x01 \x01(\v2\x10.ledger.v1.FoundH\x00R\x05found\x12%\n" +
 	"\x04lead\x18\x02 \x01(\v2\x0f.ledger.v1.LeadH\x00R\x04lead\x12;\n" +
@@ -2250,7 +2658,10 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\fdrain_region\x18\v \x01(\v2\x16.ledger.v1.DrainRegionH\x00R\vdrainRegion\x12>\n" +
 	"\rremove_region\x18\f \x01(\v2\x17.ledger.v1.RemoveRegionH\x00R\fremoveRegion\x12(\n" +
 	"\x05offer\x18\r \x01(\v2\x10.ledger.v1.OfferH\x00R\x05offer\x12.\n" +
-	"\aadopted\x18\x0e \x01(\v2\x12.ledger.v1.AdoptedH\x00R\aadoptedB\x06\n" +
+	"\aadopted\x18\x0e \x01(\v2\x12.ledger.v1.AdoptedH\x00R\aadopted\x12%\n" +
+	"\x04lend\x18\x0f \x01(\v2\x0f.ledger.v1.LendH\x00R\x04lend\x12+\n" +
+	"\x06borrow\x18\x10 \x01(\v2\x11.ledger.v1.BorrowH\x00R\x06borrow\x12/\n" +
+	"\bend_loan\x18\x11 \x01(\v2\x12.ledger.v1.EndLoanH\x00R\aendLoanB\x06\n" +
 	"\x04kind\"K\n" +
 	"\x05Found\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12(\n" +
@@ -2305,7 +2716,22 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\";\n" +
 	"\aAdopted\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"K\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"u\n" +
+	"\x04Lend\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x12\n" +
+	"\x04prev\x18\x04 \x01(\x04R\x04prev\x12\x15\n" +
+	"\x06for_us\x18\x05 \x01(\x03R\x05forUs\"z\n" +
+	"\x06Borrow\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x12\n" +
+	"\x04prev\x18\x04 \x01(\x04R\x04prev\x12\x18\n" +
+	"\alenders\x18\x05 \x03(\tR\alenders\"3\n" +
+	"\aEndLoan\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x16\n" +
+	"\x06lender\x18\x02 \x01(\tR\x06lender\"K\n" +
 	"\bCapacity\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\x03R\x04rate\x12\x15\n" +
 	"\x06per_us\x18\x02 \x01(\x03R\x05perUs\x12\x14\n" +
@@ -2357,13 +2783,22 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\fR\x05limit\x12\x12\n" +
 	"\x04base\x18\x02 \x01(\x03R\x04base\x12\x13\n" +
 	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12\x19\n" +
-	"\buntil_us\x18\x04 \x01(\x03R\auntilUs\"\x9b\x01\n" +
+	"\buntil_us\x18\x04 \x01(\x03R\auntilUs\"\xc2\x01\n" +
 	"\fAccountState\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12&\n" +
 	"\x05limit\x18\x02 \x01(\v2\x10.ledger.v1.LimitR\x05limit\x12\x14\n" +
 	"\x05level\x18\x03 \x01(\x03R\x05level\x12\x13\n" +
 	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12&\n" +
-	"\x04held\x18\x05 \x03(\v2\x12.ledger.v1.HoldingR\x04held\"\x80\x01\n" +
+	"\x04held\x18\x05 \x03(\v2\x12.ledger.v1.HoldingR\x04held\x12%\n" +
+	"\x05loans\x18\x06 \x03(\v2\x0f.ledger.v1.LoanR\x05loans\"\xc3\x01\n" +
+	"\x04Loan\x12\x16\n" +
+	"\x06lender\x18\x01 \x01(\tR\x06lender\x12/\n" +
+	"\bcapacity\x18\x02 \x01(\v2\x13.ledger.v1.CapacityR\bcapacity\x12\x16\n" +
+	"\x06tokens\x18\x03 \x01(\x03R\x06tokens\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x13\n" +
+	"\x05at_us\x18\x05 \x01(\x03R\x04atUs\x12\x15\n" +
+	"\x06for_us\x18\x06 \x01(\x03R\x05forUs\x12\x1a\n" +
+	"\bborrower\x18\a \x01(\tR\bborrower\"\x80\x01\n" +
 	"\x05Limit\x12/\n" +
 	"\bcapacity\x18\x01 \x01(\v2\x13.ledger.v1.CapacityR\bcapacity\x12\x1a\n" +
 	"\bstanding\x18\x02 \x01(\x03R\bstanding\x12*\n" +
@@ -2373,11 +2808,17 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
 	"\x05lease\x18\x03 \x01(\v2\x13.ledger.v1.CapacityR\x05lease\x12\x16\n" +
 	"\x06leased\x18\x04 \x01(\bR\x06leased\x12)\n" +
-	"\x06flight\x18\x05 \x01(\v2\x11.ledger.v1.FlightR\x06flight\"e\n" +
+	"\x06flight\x18\x05 \x01(\v2\x11.ledger.v1.FlightR\x06flight\"\xf9\x01\n" +
 	"\x06Flight\x12)\n" +
 	"\x05lease\x18\x01 \x01(\v2\x13.ledger.v1.CapacityR\x05lease\x12\x16\n" +
 	"\x06credit\x18\x02 \x01(\x03R\x06credit\x12\x18\n" +
-	"\arelease\x18\x03 \x01(\bR\arelease\"7\n" +
+	"\arelease\x18\x03 \x01(\bR\arelease\x12\x19\n" +
+	"\blends_us\x18\x04 \x01(\x03R\alendsUs\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x13\n" +
+	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\x12\x18\n" +
+	"\aborrows\x18\a \x01(\bR\aborrows\x12\x1a\n" +
+	"\bborrowed\x18\b \x01(\x03R\bborrowed\x12\x18\n" +
+	"\alenders\x18\t \x03(\tR\alenders\"7\n" +
 	"\x03End\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x16\n" +
 	"\x06sha256\x18\x02 \x01(\fR\x06sha256B5Z3github.com/quorate/quorate/proto/ledger/v1;ledgerv1b\x06proto3"
@@ -2394,7 +2835,7 @@ func file_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_ledger_v1_ledger_proto_goTypes = []any{
 	(*Entry)(nil),        // 0: ledger.v1.Entry
 	(*Op)(nil),           // 1: ledger.v1.Op
@@ -2412,20 +2853,24 @@ var file_ledger_v1_ledger_proto_goTypes = []any{
 	(*RemoveRegion)(nil), // 13: ledger.v1.RemoveRegion
 	(*Offer)(nil),        // 14: ledger.v1.Offer
 	(*Adopted)(nil),      // 15: ledger.v1.Adopted
-	(*Capacity)(nil),     // 16: ledger.v1.Capacity
-	(*Source)(nil),       // 17: ledger.v1.Source
-	(*Share)(nil),        // 18: ledger.v1.Share
-	(*Record)(nil),       // 19: ledger.v1.Record
-	(*Header)(nil),       // 20: ledger.v1.Header
-	(*RegionState)(nil),  // 21: ledger.v1.RegionState
-	(*SessionState)(nil), // 22: ledger.v1.SessionState
-	(*ConfigState)(nil),  // 23: ledger.v1.ConfigState
-	(*MarkState)(nil),    // 24: ledger.v1.MarkState
-	(*AccountState)(nil), // 25: ledger.v1.AccountState
-	(*Limit)(nil),        // 26: ledger.v1.Limit
-	(*Holding)(nil),      // 27: ledger.v1.Holding
-	(*Flight)(nil),       // 28: ledger.v1.Flight
-	(*End)(nil),          // 29: ledger.v1.End
+	(*Lend)(nil),         // 16: ledger.v1.Lend
+	(*Borrow)(nil),       // 17: ledger.v1.Borrow
+	(*EndLoan)(nil),      // 18: ledger.v1.EndLoan
+	(*Capacity)(nil),     // 19: ledger.v1.Capacity
+	(*Source)(nil),       // 20: ledger.v1.Source
+	(*Share)(nil),        // 21: ledger.v1.Share
+	(*Record)(nil),       // 22: ledger.v1.Record
+	(*Header)(nil),       // 23: ledger.v1.Header
+	(*RegionState)(nil),  // 24: ledger.v1.RegionState
+	(*SessionState)(nil), // 25: ledger.v1.SessionState
+	(*ConfigState)(nil),  // 26: ledger.v1.ConfigState
+	(*MarkState)(nil),    // 27: ledger.v1.MarkState
+	(*AccountState)(nil), // 28: ledger.v1.AccountState
+	(*Loan)(nil),         // 29: ledger.v1.Loan
+	(*Limit)(nil),        // 30: ledger.v1.Limit
+	(*Holding)(nil),      // 31: ledger.v1.Holding
+	(*Flight)(nil),       // 32: ledger.v1.Flight
+	(*End)(nil),          // 33: ledger.v1.End
 }
 var file_ledger_v1_ledger_proto_depIdxs = []int32{
 	1,  // 0: ledger.v1.Entry.ops:type_name -> ledger.v1.Op
@@ -2443,31 +2888,36 @@ var file_ledger_v1_ledger_proto_depIdxs = []int32{
 	13, // 12: ledger.v1.Op.remove_region:type_name -> ledger.v1.RemoveRegion
 	14, // 13: ledger.v1.Op.offer:type_name -> ledger.v1.Offer
 	15, // 14: ledger.v1.Op.adopted:type_name -> ledger.v1.Adopted
-	18, // 15: ledger.v1.Found.shares:type_name -> ledger.v1.Share
-	16, // 16: ledger.v1.Assign.lease:type_name -> ledger.v1.Capacity
-	17, // 17: ledger.v1.SetRules.sources:type_name -> ledger.v1.Source
-	20, // 18: ledger.v1.Record.header:type_name -> ledger.v1.Header
-	21, // 19: ledger.v1.Record.region:type_name -> ledger.v1.RegionState
-	23, // 20: ledger.v1.Record.config:type_name -> ledger.v1.ConfigState
-	24, // 21: ledger.v1.Record.mark:type_name -> ledger.v1.MarkState
-	25, // 22: ledger.v1.Record.account:type_name -> ledger.v1.AccountState
-	29, // 23: ledger.v1.Record.end:type_name -> ledger.v1.End
-	3,  // 24: ledger.v1.Header.leader:type_name -> ledger.v1.Lead
-	22, // 25: ledger.v1.RegionState.session:type_name -> ledger.v1.SessionState
-	17, // 26: ledger.v1.ConfigState.sources:type_name -> ledger.v1.Source
-	18, // 27: ledger.v1.ConfigState.shares:type_name -> ledger.v1.Share
-	26, // 28: ledger.v1.AccountState.limit:type_name -> ledger.v1.Limit
-	27, // 29: ledger.v1.AccountState.held:type_name -> ledger.v1.Holding
-	16, // 30: ledger.v1.Limit.capacity:type_name -> ledger.v1.Capacity
-	18, // 31: ledger.v1.Limit.weights:type_name -> ledger.v1.Share
-	16, // 32: ledger.v1.Holding.lease:type_name -> ledger.v1.Capacity
-	28, // 33: ledger.v1.Holding.flight:type_name -> ledger.v1.Flight
-	16, // 34: ledger.v1.Flight.lease:type_name -> ledger.v1.Capacity
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	16, // 15: ledger.v1.Op.lend:type_name -> ledger.v1.Lend
+	17, // 16: ledger.v1.Op.borrow:type_name -> ledger.v1.Borrow
+	18, // 17: ledger.v1.Op.end_loan:type_name -> ledger.v1.EndLoan
+	21, // 18: ledger.v1.Found.shares:type_name -> ledger.v1.Share
+	19, // 19: ledger.v1.Assign.lease:type_name -> ledger.v1.Capacity
+	20, // 20: ledger.v1.SetRules.sources:type_name -> ledger.v1.Source
+	23, // 21: ledger.v1.Record.header:type_name -> ledger.v1.Header
+	24, // 22: ledger.v1.Record.region:type_name -> ledger.v1.RegionState
+	26, // 23: ledger.v1.Record.config:type_name -> ledger.v1.ConfigState
+	27, // 24: ledger.v1.Record.mark:type_name -> ledger.v1.MarkState
+	28, // 25: ledger.v1.Record.account:type_name -> ledger.v1.AccountState
+	33, // 26: ledger.v1.Record.end:type_name -> ledger.v1.End
+	3,  // 27: ledger.v1.Header.leader:type_name -> ledger.v1.Lead
+	25, // 28: ledger.v1.RegionState.session:type_name -> ledger.v1.SessionState
+	20, // 29: ledger.v1.ConfigState.sources:type_name -> ledger.v1.Source
+	21, // 30: ledger.v1.ConfigState.shares:type_name -> ledger.v1.Share
+	30, // 31: ledger.v1.AccountState.limit:type_name -> ledger.v1.Limit
+	31, // 32: ledger.v1.AccountState.held:type_name -> ledger.v1.Holding
+	29, // 33: ledger.v1.AccountState.loans:type_name -> ledger.v1.Loan
+	19, // 34: ledger.v1.Loan.capacity:type_name -> ledger.v1.Capacity
+	19, // 35: ledger.v1.Limit.capacity:type_name -> ledger.v1.Capacity
+	21, // 36: ledger.v1.Limit.weights:type_name -> ledger.v1.Share
+	19, // 37: ledger.v1.Holding.lease:type_name -> ledger.v1.Capacity
+	32, // 38: ledger.v1.Holding.flight:type_name -> ledger.v1.Flight
+	19, // 39: ledger.v1.Flight.lease:type_name -> ledger.v1.Capacity
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_ledger_v1_ledger_proto_init() }
@@ -2490,9 +2940,12 @@ func file_ledger_v1_ledger_proto_init() {
 		(*Op_RemoveRegion)(nil),
 		(*Op_Offer)(nil),
 		(*Op_Adopted)(nil),
+		(*Op_Lend)(nil),
+		(*Op_Borrow)(nil),
+		(*Op_EndLoan)(nil),
 	}
 	file_ledger_v1_ledger_proto_msgTypes[10].OneofWrappers = []any{}
-	file_ledger_v1_ledger_proto_msgTypes[19].OneofWrappers = []any{
+	file_ledger_v1_ledger_proto_msgTypes[22].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Region)(nil),
 		(*Record_Config)(nil),
@@ -2506,7 +2959,7 @@ func file_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ledger_v1_ledger_proto_rawDesc), len(file_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
