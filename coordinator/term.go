@@ -36,7 +36,7 @@ func newTerm(n *Node, number uint64) *term {
 // remember starts the leader's memory, before anybody else sees the term.
 func (t *term) remember() {
 	t.with(func(now quota.Micros, l *ledger.Ledger) {
-		t.began, t.memory = now, planner.NewTerm(now, l, t.node.cfg.Planner)
+		t.began, t.memory = now, planner.NewTerm(now, t.number, l, t.node.cfg.Planner)
 	})
 }
 

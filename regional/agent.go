@@ -100,12 +100,14 @@ func (a *Agent) assemble() error {
 		Wake:       func() { a.uplink.Urgent() },
 		Refresh:    func(ctx context.Context) error { return a.region.Refresh(ctx) },
 		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode, RememberDenials: true,
+		Loan: cfg.Timing.Loan,
 	})
 	a.metrics = newMetrics(cfg.Registerer, cfg.Version, func() float64 { return float64(a.enforcer.Owing()) })
 	cfg.Registerer.MustRegister(a.held)
 	a.region = &region{
 		name: cfg.Region, store: a.store, enforcer: a.enforcer, metrics: a.metrics, held: a.held, log: a.log,
 		turn: make(chan struct{}, 1), back: make(chan struct{}, 1), ready: make(chan struct{}),
+		loan: quota.MicrosOf(cfg.Timing.Loan), start: a.start,
 	}
 	var creds credentials.TransportCredentials
 	if cfg.CoordinatorTLS != nil {

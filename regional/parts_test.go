@@ -56,7 +56,7 @@ func TestStandingShareOfAnotherIncarnationIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := bucket.State{Region: bucket.Region{Incarnation: "i1", Config: 1}, First: true}
-	adoption, err := lease.Adopt("eu", state, bucket.Adopted{Version: 1, Blob: blob}, bucket.Adopted{})
+	adoption, err := lease.Adopt("eu", 0, state, bucket.Adopted{Version: 1, Blob: blob}, bucket.Adopted{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ type region struct {
 	metrics  *metrics
 	held     *held
 	log      *slog.Logger
+	loan     quota.Micros // how long a standing share may be lent
+	start    time.Time    // the zero of the time of decisions
 	// turn holds a token while somebody reads or changes the configuration.
 	turn chan struct{}
 	// back holds a token when the store has answered and is owed something.
@@ -33,6 +35,10 @@ type region struct {
 	ready chan struct{}
 	// known is the state that the adoption in force was read with; guarded by turn.
 	known bucket.State
+	// lent is what the store said of loans when it last changed, as of lentAt;
+	// guarded by turn.
+	lent   map[quota.Key]quota.Micros
+	lentAt bucket.State
 	// failure is the last problem with the adopted configuration, so that it is
 	// logged once; guarded by turn.
 	failure string
@@ -122,8 +128,12 @@ func (r *region) unlock() { <-r.turn }
 // in two steps, so they are read again until they fit.
 func (r *region) read(ctx context.Context) error {
 	for range 3 {
+		asked := time.Since(r.start)
 		s, err := r.store.State(ctx)
 		if err != nil {
+			return err
+		}
+		if err := r.readLent(ctx, asked, s); err != nil {
 			return err
 		}
 		r.answered.Store(true)
@@ -145,15 +155,37 @@ func (r *region) read(ctx context.Context) error {
 	return fmt.Errorf("read configuration: %w: it changes faster than it can be read", enforce.ErrStale)
 }
 
+// readLent tells decisions what is on loan. What the store says after it has told
+// its state is at least as new.
+func (r *region) readLent(ctx context.Context, asked time.Duration, s bucket.State) error {
+	if s.Incarnation != r.lentAt.Incarnation || s.Lent != r.lentAt.Lent {
+		r.lent = nil
+		if s.Lent > 0 {
+			lent, _, err := r.store.Lent(ctx)
+			if err != nil {
+				return err
+			}
+			r.lent = lent
+		}
+		r.lentAt = s
+	}
+	known := enforce.Lent{At: asked, Now: s.Now, Until: r.lent}
+	if !s.LentKnown && !s.First {
+		known.All = s.Since + r.loan
+	}
+	r.enforcer.SetLent(known)
+	return nil
+}
+
 // current reports whether the adoption in force is what s describes.
 func (r *region) current(s bucket.State) bool {
 	k := r.known
 	return r.enforcer.Adoption() != nil && k.Incarnation == s.Incarnation && k.Config == s.Config && k.Prev == s.Prev &&
-		k.First == s.First && k.Since == s.Since && k.ConfigSince == s.ConfigSince && k.PrevSince == s.PrevSince
+		k.First == s.First && k.LentKnown == s.LentKnown && k.Since == s.Since && k.ConfigSince == s.ConfigSince && k.PrevSince == s.PrevSince
 }
 
 func (r *region) adopt(s bucket.State, current, prev bucket.Adopted) error {
-	a, err := lease.Adopt(r.name, s, current, prev)
+	a, err := lease.Adopt(r.name, r.loan, s, current, prev)
 	if err != nil {
 		if !errors.Is(err, lease.ErrNotAdopted) && err.Error() != r.failure {
 			r.failure = err.Error()
@@ -204,7 +236,12 @@ func (r *region) watch(ctx context.Context) {
 			r.settle(ctx)
 		case <-timer.C:
 			wait := watchEvery
-			if !r.look(ctx) || r.enforcer.Adoption() == nil || r.enforcer.Owing() > 0 {
+			asked := time.Since(r.start)
+			answered := r.look(ctx)
+			if !answered {
+				r.enforcer.Lost(asked)
+			}
+			if !answered || r.enforcer.Adoption() == nil || r.enforcer.Owing() > 0 {
 				wait = watchSoon
 			}
 			timer.Reset(wait)

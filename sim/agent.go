@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,7 +62,7 @@ func (a *agent) start(in quota.Micros) {
 	a.keeper = lease.New(lease.Config{Region: a.region.name, Agent: a.name, Timing: w.plan.Timing, Rand: w.rand.Float64})
 	a.demand = demand.New(demand.Config{})
 	a.enforcer = enforce.New(enforce.Config{
-		Store: port{a}, Demand: a.demand, Refresh: a.refresh,
+		Store: port{a}, Demand: a.demand, Refresh: a.refresh, Loan: w.plan.Timing.Loan,
 		Wake: func() {
 			a.urgent = true
 			a.wake(0)
@@ -95,6 +96,9 @@ func (a *agent) watch(life int) {
 	}
 	wait := watchEvery
 	err := a.refresh(context.Background())
+	if (port{a}).reach() != nil {
+		a.enforcer.Lost(a.mono.Read(a.region.w.loop.Now()).Duration())
+	}
 	if err == nil && a.enforcer.Owing() > 0 {
 		err = a.enforcer.Settle(context.Background())
 	}
@@ -268,6 +272,19 @@ func (a *agent) obey(e lease.Effects) {
 	if e.Agents > 0 {
 		a.peers = e.Agents
 	}
+	if e.Lend != nil {
+		asks := make([]bucket.LendAsk, len(e.Lend.Keys))
+		for i, k := range e.Lend.Keys {
+			asks[i] = bucket.LendAsk{Key: k, Standing: a.standing(incarnation, k, now)}
+		}
+		if r.store.Lend(now, incarnation, asks, e.Lend.Span) != nil {
+			a.confirm = true
+			return
+		}
+		for range asks {
+			w.count("loans taken over by a new incarnation")
+		}
+	}
 	if e.Renew != nil {
 		if e.Renew.First {
 			_ = r.store.MarkFirst(incarnation)
@@ -295,10 +312,18 @@ func (a *agent) obey(e lease.Effects) {
 		_ = a.refresh(context.Background())
 		a.confirm = true
 	}
-	for _, assignment := range e.Apply {
+	for _, apply := range e.Apply {
+		assignment := apply.Assignment
 		before, _ := r.store.Read(assignment.Key)
-		applied, err := r.store.Apply(now, incarnation, assignment, a.standing(incarnation, assignment.Key, now))
-		if err != nil {
+		applied, err := r.store.Apply(now, incarnation, bucket.ApplyAsk{
+			Assignment: assignment, Standing: a.standing(incarnation, assignment.Key, now), LoanUntil: apply.LoanUntil,
+		})
+		switch {
+		case errors.Is(err, bucket.ErrSettling):
+			w.count("shares lent")
+			a.settle()
+			continue
+		case err != nil:
 			w.count("assignments that the store refused")
 			continue
 		}
@@ -310,4 +335,16 @@ func (a *agent) obey(e lease.Effects) {
 		a.applied[assignment.Key] = applied
 		a.confirm, a.fresh = true, true
 	}
+}
+
+// settle asks again for the assignments that lend, when all agents know of it. It
+// stands for uplink's settles.
+func (a *agent) settle() {
+	life := a.lives
+	a.region.w.loop.After(bucket.Notice+quota.Second/10, func() {
+		if a.lives == life {
+			a.confirm = true
+			a.step()
+		}
+	})
 }

@@ -118,7 +118,13 @@ func (w *World) sample() {
 func (w *World) heldRate(r *region) quota.Rate {
 	k := w.keys[0]
 	if acct := w.truth.Account(k.key); acct != nil {
-		return acct.Reserved(r.name).Rate
+		held := acct.Reserved(r.name).Add(acct.Borrowed(r.name))
+		for _, n := range acct.Loans() {
+			if n.Lender == r.name {
+				held = held.Sub(n.Capacity.Max(acct.Share(r.name)))
+			}
+		}
+		return held.Rate
 	}
 	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Rate
 }
@@ -174,7 +180,7 @@ func (a *audit) held(r *region, k quota.Key, v bucket.Verdict) {
 	if acct == nil {
 		return
 	}
-	if reserved := acct.Reserved(r.name); !reserved.Covers(v.Capacity) {
+	if reserved := acct.Reserved(r.name).Add(acct.Borrowed(r.name)); !reserved.Covers(v.Capacity) {
 		w.violate("Lease", "%s admits with %v of %s and the ledger counts %v", r.name, v.Capacity, k, reserved)
 	}
 }
@@ -197,6 +203,12 @@ func (a *audit) entry(b ledger.Batch, res ledger.Result) {
 		case ledger.Assign:
 			a.account(w.truth.Account(op.Key))
 		case ledger.Confirm:
+			a.account(w.truth.Account(op.Key))
+		case ledger.Lend:
+			a.account(w.truth.Account(op.Key))
+		case ledger.Borrow:
+			a.account(w.truth.Account(op.Key))
+		case ledger.EndLoan:
 			a.account(w.truth.Account(op.Key))
 		case ledger.OpenSession, ledger.EndSession, ledger.Offer, ledger.Adopted, ledger.SetRules, ledger.AddRegion:
 			all = true
@@ -232,6 +244,10 @@ func (a *audit) done(op ledger.Op) {
 		}
 	case ledger.Drop:
 		a.w.count("accounts dropped")
+	case ledger.Borrow:
+		a.w.count("loans borrowed")
+	case ledger.EndLoan:
+		a.w.count("loans ended")
 	}
 }
 
@@ -242,8 +258,19 @@ func (a *audit) account(acct *ledger.Account) {
 	}
 	w := a.w
 	pool := acct.Limit().Capacity
+	lent := map[string]bool{}
+	for _, n := range acct.Loans() {
+		lent[n.Lender] = true
+		pool = pool.Sub(n.Capacity.Max(acct.Share(n.Lender)))
+		if n.Tokens < 0 || n.Tokens > n.Capacity.Burst {
+			w.violate("I2", "the loan of %s of %s has %v tokens", acct.Key, n.Lender, n.Tokens)
+		}
+	}
 	for _, r := range w.truth.Regions() {
 		held := acct.Share(r.Name)
+		if lent[r.Name] {
+			held = quota.Capacity{Rate: quota.Rate{Per: pool.Rate.Per}}
+		}
 		if h, ok := acct.Holding(r.Name); ok {
 			if h.Leased {
 				held = held.Max(h.Lease)

@@ -54,7 +54,7 @@ func (w *World) elect() {
 		l.began = l.clock.Read(w.loop.Now())
 		cfg := w.plan.Planner
 		cfg.Timing = w.plan.Timing
-		l.memory = planner.NewTerm(0, l.ledger, cfg)
+		l.memory = planner.NewTerm(0, l.term, l.ledger, cfg)
 		w.note("leader of term %d begins", l.term)
 		l.round()
 	})
@@ -234,6 +234,10 @@ func (l *leader) nonsense() (ops []ledger.Op) {
 			ops = append(ops, ledger.Drop{Key: k.key})
 			continue
 		}
+		if w.rand.IntN(3) == 0 {
+			ops = append(ops, l.strangeLoan(k, name))
+			continue
+		}
 		limit := k.limit
 		a := ledger.Assign{
 			Region: name, Key: k.key, Release: w.rand.IntN(6) == 0,
@@ -262,4 +266,31 @@ func (l *leader) nonsense() (ops []ledger.Op) {
 		ops = append(ops, a)
 	}
 	return ops
+}
+
+// strangeLoan returns an operation on loans that no planner would propose now.
+func (l *leader) strangeLoan(k *key, region string) ledger.Op {
+	w := l.w
+	var session quota.SessionID
+	if r := l.ledger.Region(region); r != nil && r.Session != nil {
+		session = r.Session.ID
+	}
+	var epoch quota.Epoch
+	var lenders []string
+	if acct := l.ledger.Account(k.key); acct != nil {
+		h, _ := acct.Holding(region)
+		epoch = h.Epoch
+		for _, n := range acct.Loans() {
+			if n.Lender != region && (n.Borrower == "" || n.Borrower == region) {
+				lenders = append(lenders, n.Lender)
+			}
+		}
+	}
+	switch {
+	case w.rand.IntN(4) == 0:
+		return ledger.EndLoan{Key: k.key, Lender: region}
+	case len(lenders) > 0 && w.rand.IntN(2) == 0:
+		return ledger.Borrow{Region: region, Session: session, Key: k.key, Prev: epoch, Lenders: lenders}
+	}
+	return ledger.Lend{Region: region, Session: session, Key: k.key, Prev: epoch, For: w.between(0, quota.MicrosOf(w.plan.Timing.Loan)) + 1}
 }

@@ -165,12 +165,18 @@ func (a *agent) refresh(context.Context) error {
 	r := a.region
 	s := r.store.State(r.time())
 	a.see(s)
+	lent := enforce.Lent{At: a.mono.Read(r.w.loop.Now()).Duration(), Now: s.Now}
+	lent.Until, _ = r.store.Lent(r.time())
+	if !s.LentKnown && !s.First {
+		lent.All = s.Since + quota.MicrosOf(r.w.plan.Timing.Loan)
+	}
+	a.enforcer.SetLent(lent)
 	if k := a.known; a.enforcer.Adoption() != nil && k.Incarnation == s.Incarnation && k.Config == s.Config && k.Prev == s.Prev &&
-		k.First == s.First && k.Since == s.Since && k.ConfigSince == s.ConfigSince && k.PrevSince == s.PrevSince {
+		k.First == s.First && k.LentKnown == s.LentKnown && k.Since == s.Since && k.ConfigSince == s.ConfigSince && k.PrevSince == s.PrevSince {
 		return nil
 	}
 	current, prev := r.store.Config()
-	adoption, err := lease.Adopt(r.name, s, current, prev)
+	adoption, err := lease.Adopt(r.name, quota.MicrosOf(r.w.plan.Timing.Loan), s, current, prev)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,10 @@ var states = map[string]state{
 	"messages repeated":                 fired,
 	"messages cut off":                  fired,
 
+	"shares lent":                                                   reached,
+	"loans borrowed":                                                reached,
+	"loans ended":                                                   reached,
+	"loans taken over by a new incarnation":                         reached,
 	"assignments applied":                                           reached,
 	"assignments applied again":                                     reached,
 	"assignments that the store refused":                            reached,

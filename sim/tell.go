@@ -24,6 +24,12 @@ func (w *World) tell(op ledger.Op) {
 		w.note("log: assign %s after epoch %d of %s: %v, credit %v", op.Region, op.Prev, op.Key, op.Lease, op.Credit)
 	case ledger.Confirm:
 		w.note("log: %s confirms epoch %d of %s, surrenders %v", op.Region, op.Epoch, op.Key, op.Surrendered)
+	case ledger.Lend:
+		w.note("log: %s lends its share of %s after epoch %d, for %v", op.Region, op.Key, op.Prev, op.For.Duration())
+	case ledger.Borrow:
+		w.note("log: %s borrows %s of %s after epoch %d", op.Region, op.Key, strings.Join(op.Lenders, ", "), op.Prev)
+	case ledger.EndLoan:
+		w.note("log: the loan of %s of %s ends", op.Key, op.Lender)
 	case ledger.Drop:
 		w.note("log: drop the account of %s", op.Key)
 	case ledger.SetRules:
@@ -42,7 +48,11 @@ func (w *World) tell(op ledger.Op) {
 // applies writes an assignment that a region has applied into the trace.
 func (w *World) applies(region string, a quota.Assignment, again bool) {
 	if w.trace != nil {
-		w.note("%s applies epoch %d of %s: %v%s", region, a.Epoch, a.Key, a.Lease, only(again, ", again"))
+		loan := ""
+		if a.Loan != nil {
+			loan = fmt.Sprintf(", and a loan of %v for %v", a.Loan.Capacity, a.Loan.Left)
+		}
+		w.note("%s applies epoch %d of %s: %v%s%s", region, a.Epoch, a.Key, a.Lease, loan, only(again, ", again"))
 	}
 }
 

@@ -60,6 +60,14 @@ func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
 		return 0, false
 	}
 	sum = acct.Level(w.truth.Clock())
+	borrowed := map[string]bool{} // by regions that may be told so still
+	for _, n := range acct.Loans() {
+		lender := w.region(n.Lender)
+		if rec, _ := lender.store.Read(k.key); lender.time() < rec.Away {
+			sum += n.Tokens
+			borrowed[n.Borrower] = true
+		}
+	}
 	for _, r := range w.regions {
 		adoption, settled := r.adoption()
 		if !settled {
@@ -72,6 +80,9 @@ func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
 		}
 		if h, _ := acct.Holding(r.name); h.Flight != nil && w.mayApply(r, k.key, h.Epoch) {
 			sum += h.Flight.Credit
+			if borrowed[r.name] {
+				sum += h.Flight.Borrowed
+			}
 		}
 	}
 	return sum, true

@@ -231,10 +231,10 @@ var alice = &quoratev1.Account{
 	Key: "api|user=alice", Domain: "api", Descriptor_: "user=alice", Limit: perMinute(1000, 1000), Pool: perMinute(300, 300),
 	PoolLevelMicrotokens: 120_500_000,
 	Holders: []*quoratev1.LeaseHolder{
-		{Region: "ap", StandingShare: perMinute(33, 33), Lease: perMinute(0, 0)},
+		{Region: "ap", StandingShare: perMinute(33, 33), Lease: perMinute(0, 0), Lent: true, LentTo: "us"},
 		{Region: "eu", StandingShare: perMinute(33, 33), Lease: perMinute(400, 400), Session: 12, Epoch: 4, HoldsLease: true,
 			InFlight: &quoratev1.Assignment{Key: []byte("api|user=alice"), Session: 12, Epoch: 5, Lease: perMinute(600, 600), CreditMicrotokens: 50_000_000}},
-		{Region: "us", StandingShare: perMinute(33, 33), Lease: perMinute(34, 34), Session: 13, Epoch: 6, HoldsLease: true},
+		{Region: "us", StandingShare: perMinute(33, 33), Lease: perMinute(34, 34), Session: 13, Epoch: 6, HoldsLease: true, Borrowed: perMinute(33, 33)},
 	},
 }
 

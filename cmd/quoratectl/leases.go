@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,9 @@ type holder struct {
 	Session       uint64    `json:"session"`
 	Epoch         uint64    `json:"epoch"`
 	InFlight      *inFlight `json:"in_flight"` // null when nothing is on its way
+	Lent          bool      `json:"lent"`
+	LentTo        string    `json:"lent_to"`
+	Borrowed      *capacity `json:"borrowed"` // null when it borrows nothing
 }
 
 // inFlight is an assignment that the region has not confirmed yet.
@@ -44,6 +48,7 @@ type inFlight struct {
 	Lease   capacity `json:"lease"`
 	Credit  tokens   `json:"credit_tokens"`
 	Release bool     `json:"release"`
+	Lend    bool     `json:"lend"`
 }
 
 func toAccount(a *quoratev1.Account) account {
@@ -55,9 +60,14 @@ func toAccount(a *quoratev1.Account) account {
 		to := holder{
 			Region: h.GetRegion(), HoldsLease: h.GetHoldsLease(), Lease: toCapacity(h.GetLease()),
 			StandingShare: toCapacity(h.GetStandingShare()), Session: h.GetSession(), Epoch: h.GetEpoch(),
+			Lent: h.GetLent(), LentTo: h.GetLentTo(),
+		}
+		if b := h.GetBorrowed(); b != nil {
+			borrowed := toCapacity(b)
+			to.Borrowed = &borrowed
 		}
 		if f := h.GetInFlight(); f != nil {
-			to.InFlight = &inFlight{f.GetEpoch(), toCapacity(f.GetLease()), tokens(f.GetCreditMicrotokens()), f.GetRelease()}
+			to.InFlight = &inFlight{f.GetEpoch(), toCapacity(f.GetLease()), tokens(f.GetCreditMicrotokens()), f.GetRelease(), f.GetLendUs() > 0}
 		}
 		out.Holders = append(out.Holders, to)
 	}
@@ -77,6 +87,8 @@ func (h holder) flight() string {
 	switch f := h.InFlight; {
 	case f == nil:
 		return ""
+	case f.Lend:
+		return "lend"
 	case f.Release:
 		return "release"
 	case f.Credit == 0:
@@ -84,6 +96,21 @@ func (h holder) flight() string {
 	default:
 		return f.Lease.String() + " with " + f.Credit.String()
 	}
+}
+
+// loan returns in words what the region lends and borrows of standing shares.
+func (h holder) loan() string {
+	var parts []string
+	switch {
+	case h.Lent && h.LentTo != "":
+		parts = append(parts, "lends "+h.StandingShare.String()+" to "+h.LentTo)
+	case h.Lent:
+		parts = append(parts, "lends "+h.StandingShare.String())
+	}
+	if h.Borrowed != nil {
+		parts = append(parts, "borrows "+h.Borrowed.String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (t *tool) leasesLs() *cobra.Command {
@@ -112,13 +139,13 @@ func (t *tool) leasesLs() *cobra.Command {
 				for _, one := range result.Accounts {
 					head := []string{one.Key, one.Limit.String(), one.Pool.String(), one.PoolLevel.String()}
 					if len(one.Holders) == 0 {
-						rows = append(rows, append(head, "", "", "", ""))
+						rows = append(rows, append(head, "", "", "", "", ""))
 					}
 					for _, h := range one.Holders {
-						rows = append(rows, append(head[:4:4], h.Region, h.holds(), strconv.FormatUint(h.Epoch, 10), h.flight()))
+						rows = append(rows, append(head[:4:4], h.Region, h.holds(), h.loan(), strconv.FormatUint(h.Epoch, 10), h.flight()))
 					}
 				}
-				return output.Columns(w, []string{"KEY", "LIMIT", "POOL", "LEVEL", "REGION", "LEASE", "EPOCH", "IN FLIGHT"}, rows)
+				return output.Columns(w, []string{"KEY", "LIMIT", "POOL", "LEVEL", "REGION", "LEASE", "LOAN", "EPOCH", "IN FLIGHT"}, rows)
 			})
 		},
 	}

@@ -17,6 +17,9 @@ type entry struct {
 	short   bool         // somebody was short of its part at the last plan
 	bare    bool         // the account must be opened without credit
 	scale   scale        // of the limit at the last plan
+	since   quota.Micros // when it came into the book
+	told    []told       // what borrowers know of the loans, and since when
+	toldAt  quota.Micros
 }
 
 func (e *entry) demand(region string) *demand {

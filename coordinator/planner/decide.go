@@ -9,16 +9,18 @@ import (
 // decide returns the changes that are worth proposing now, and whether somebody
 // is short of what it should have. A seat has at most one of them, and none
 // while an assignment to it is in flight.
-func (t *table) decide(ops []ledger.Op, cfg Config, credit bool) ([]ledger.Op, shortage) {
+func (t *table) decide(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) ([]ledger.Op, shortage) {
 	if t.orphaned {
 		for i := range t.seats {
 			if s := &t.seats[i]; s.free() && s.held {
 				ops = append(ops, t.release(s))
 			}
 		}
-		return ops, shortage{}
+		return t.lend(ops, now, cfg, e), shortage{}
 	}
+	credit := !e.bare
 	t.divide(cfg)
+	ops = t.lend(ops, now, cfg, e)
 	short := t.shortage(cfg)
 	ops = t.shrink(ops, cfg, short, credit)
 	ops = t.grow(ops, cfg, credit)
@@ -49,7 +51,7 @@ func (t *table) shrink(ops []ledger.Op, cfg Config, short shortage, credit bool)
 			to[burst], wanted = s.goal[burst], true
 		}
 		switch {
-		case !s.active, wanted && partOf(s.share).covers(to):
+		case !s.active, wanted && s.borrowed.IsZero() && partOf(s.share).covers(to):
 			ops = append(ops, t.release(s))
 		case wanted:
 			// Nothing else can be assigned until this is confirmed, so what is free

@@ -48,7 +48,7 @@ func newDesk(t *testing.T, sources []quota.Source, regions ...string) *desk {
 func (d *desk) elect() {
 	d.no++
 	d.began = d.now
-	d.term = NewTerm(0, d.l, Config{Timing: quota.DefaultTiming()})
+	d.term = NewTerm(0, d.no, d.l, Config{Timing: quota.DefaultTiming()})
 	d.commit(ledger.Lead{Node: "n"})
 }
 

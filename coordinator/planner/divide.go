@@ -9,7 +9,7 @@ import (
 // is wanted, fairly; then what is left follows demand, less a little for
 // newcomers. Seats out of reach keep what they hold.
 func (t *table) divide(cfg Config) {
-	left := t.total()
+	left := t.total().less(partOf(t.unused()))
 	for i := range t.seats {
 		if s := &t.seats[i]; !s.reachable {
 			s.fair = s.floor().max(partOf(s.reserved()))
@@ -159,7 +159,7 @@ func (t *table) shortage(cfg Config) (short shortage) {
 				}
 			}
 			if s.reachable && s.inFlight() {
-				coming += reserved - partOf(s.share.Max(s.holding.Flight.Lease))[dim]
+				coming += reserved - partOf(s.share.Max(s.holding.Flight.Lease).Add(s.borrowed))[dim]
 			}
 		}
 		short.some[dim], short.much[dim] = lack > coming, much > coming
@@ -178,15 +178,15 @@ func (t *table) shortage(cfg Config) (short shortage) {
 // recalled although everybody may have less of it too much than a dead band. Nothing
 // is offered to a region out of reach, so there is no haste.
 func (t *table) crowded() [2]bool {
-	left := t.limit.Capacity
+	left := t.limit.Capacity.Sub(t.unused())
 	for i := range t.seats {
 		s := &t.seats[i]
 		held := s.reserved()
 		if s.reachable {
 			if s.inFlight() {
-				held = s.share.Max(s.holding.Flight.Lease)
+				held = s.share.Max(s.holding.Flight.Lease).Add(s.borrowed)
 			}
-			held = held.Max(s.next)
+			held = held.Max(s.next.Add(s.borrowed))
 		}
 		left = left.Sub(held)
 	}

@@ -93,7 +93,7 @@ func TestRoomIsMadeThoughNobodyHasMuchTooMuch(t *testing.T) {
 		}
 		for range 5 {
 			tb.hungry = false
-			tb.decide(nil, cfg, true)
+			tb.decide(nil, 0, cfg, &entry{})
 			for i := range tb.seats {
 				if s := &tb.seats[i]; s.inFlight() {
 					tb.confirm(s, 0)

@@ -22,6 +22,17 @@
 //	decide          which changes are worth it now: shrink where others starve,
 //	                grow from what is free
 //
+// # Loans
+//
+// A standing share that its region does not use is of no use to anybody (DESIGN.md
+// 3.12). Where more is wanted than there is, idle regions lend theirs (loans.go): a
+// loan is made longer when half of it is over, called back when its lender wants it and
+// cannot be served otherwise, and given up when nobody needs it. Lenders say so only when
+// all their agents know (bucket.Notice), so a loan takes some three seconds; all that one
+// busy region of eight is missing of an ideal bucket in five minutes, with a standing
+// share of 0.3, is 0.4 %. Regions that are not idle never lend: the lease that they would
+// need instead costs more messages than the share is worth.
+//
 // # Where efficiency is lost, and what was tried
 //
 // While somebody starves, three things are lost: rate that flows into a full

@@ -57,6 +57,15 @@ func (t *Term) done(now quota.Micros, op ledger.Op, err error, unknown bool) {
 				r.landed(now, op.Key)
 			}
 		}
+	case ledger.Lend:
+		t.retry(now, op.Key, err)
+	case ledger.Borrow:
+		if e := t.book.entries[op.Key]; e != nil && (err != nil || unknown) {
+			e.told = nil
+		}
+		t.retry(now, op.Key, err)
+	case ledger.EndLoan:
+		t.retry(now, op.Key, err)
 	case ledger.Assign:
 		if e := t.book.entries[op.Key]; e != nil && err != nil {
 			// A new account may have less than a full pool; its level is known
@@ -67,11 +76,24 @@ func (t *Term) done(now quota.Micros, op ledger.Op, err error, unknown bool) {
 	}
 }
 
+// retry plans a key again in a while when an operation was refused.
+func (t *Term) retry(now quota.Micros, k quota.Key, err error) {
+	if e := t.book.entries[k]; e != nil && err != nil {
+		e.due = now + retryAge
+	}
+}
+
 // settle brings a key's entry in step with the ledger after its operations.
 func (t *Term) settle(now quota.Micros, l *ledger.Ledger, op ledger.Op) {
 	var k quota.Key
 	switch op := op.(type) {
 	case ledger.Assign:
+		k = op.Key
+	case ledger.Lend:
+		k = op.Key
+	case ledger.Borrow:
+		k = op.Key
+	case ledger.EndLoan:
 		k = op.Key
 	case ledger.Confirm:
 		k = op.Key

@@ -30,17 +30,21 @@ func (t *Term) plan(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, e *entr
 		t.book.drop(e)
 		return ops
 	}
-	before := len(ops)
+	before, lent := len(ops), false
 	for i := range tb.seats {
 		s := &tb.seats[i]
 		if d := e.demand(s.region); d != nil && s.inFlight() && d.applied.Session == s.session && d.applied.Epoch == s.holding.Epoch {
 			ops = append(ops, ledger.Confirm{Region: s.region, Session: s.session, Key: e.key, Epoch: s.holding.Epoch, Surrendered: d.applied.Surrendered})
+			lent = lent || s.holding.Flight.Lends > 0
 			tb.confirm(s, d.applied.Surrendered)
 		}
 	}
+	if lent {
+		return ops // the table does not know the loan yet
+	}
 	t.wishes(now, tb, e)
 	var short shortage
-	ops, short = tb.decide(ops, t.cfg, !e.bare)
+	ops, short = tb.decide(ops, now, t.cfg, e)
 	e.short = short.any()
 	if len(ops) > before {
 		return ops
@@ -52,7 +56,7 @@ func (t *Term) plan(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, e *entr
 		t.book.drop(e)
 		return ops
 	}
-	t.book.park(e, max(now+retryAge, tb.due(now, l, e)))
+	t.book.park(e, max(now+retryAge, min(tb.due(now, l, e), tb.loansDue(now, t.cfg))))
 	return ops
 }
 

@@ -35,9 +35,9 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 			if f == nil || f.agent != "" {
 				continue
 			}
-			a, ok := assignment(l, r, k, f)
-			if !ok {
-				continue
+			a, ok := t.assignment(now, l, r, k, f)
+			if !ok || a.Loan != nil {
+				continue // a loan is told in an answer only: it counts from a sync
 			}
 			f.send(now, r.route(now, t.reporter(k, r.name)))
 			i := slices.IndexFunc(all[first:], func(p Push) bool { return p.Agent == f.agent })
@@ -46,7 +46,8 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 				all = append(all, Push{r.name, f.agent, quota.SyncResponse{Cluster: l.Cluster()}})
 			}
 			all[first+i].Assignments = append(all[first+i].Assignments, a)
-			if !r.waiting {
+			// What is lent is not confirmed at once.
+			if !r.waiting && a.Lend == 0 {
 				r.waiting, r.asked = true, now
 			}
 		}
@@ -83,14 +84,15 @@ func (t *Term) Gone(_ quota.Micros, region, agent string) {
 }
 
 // answerable returns the assignments in flight that are routed to an agent, in
-// the order in which they were made.
-func (t *Term) answerable(now quota.Micros, l *ledger.Ledger, r *region, agent string) []quota.Assignment {
+// the order in which they were made. Loans count from checked, which is after the
+// sync was sent.
+func (t *Term) answerable(now, checked quota.Micros, l *ledger.Ledger, r *region, agent string) []quota.Assignment {
 	var all []quota.Assignment
 	for k, f := range r.flights {
 		if f.agent == agent && now-f.sent < resendAge || r.route(now, t.reporter(k, r.name)) != agent {
 			continue
 		}
-		if a, ok := assignment(l, r, k, f); ok {
+		if a, ok := t.assignment(checked, l, r, k, f); ok {
 			f.send(now, agent)
 			all = append(all, a)
 		}
@@ -100,8 +102,8 @@ func (t *Term) answerable(now quota.Micros, l *ledger.Ledger, r *region, agent s
 }
 
 // assignment returns what the ledger has in flight, ok false when it is that no
-// longer.
-func assignment(l *ledger.Ledger, r *region, k quota.Key, f *flight) (a quota.Assignment, ok bool) {
+// longer. A loan counts from now.
+func (t *Term) assignment(now quota.Micros, l *ledger.Ledger, r *region, k quota.Key, f *flight) (a quota.Assignment, ok bool) {
 	acct := l.Account(k)
 	if acct == nil {
 		return a, false
@@ -110,10 +112,15 @@ func assignment(l *ledger.Ledger, r *region, k quota.Key, f *flight) (a quota.As
 	if !held || h.Flight == nil || h.Epoch != f.epoch {
 		return a, false
 	}
-	return quota.Assignment{
+	a = quota.Assignment{
 		Key: k, Session: r.session, Epoch: h.Epoch,
-		Lease: h.Flight.Lease, Credit: h.Flight.Credit, Release: h.Flight.Release,
-	}, true
+		Lease: h.Flight.Lease, Credit: h.Flight.Credit, Release: h.Flight.Release, Lend: h.Flight.Lends.Duration(),
+		Home: h.Flight.Lends == 0 && !acct.Lent(r.name),
+	}
+	if h.Flight.Borrows {
+		a.Loan = t.loanOf(now, acct, r.name, h.Flight)
+	}
+	return a, true
 }
 
 // reporter returns the agent of a region that last reported a key.

@@ -106,7 +106,7 @@ func (t *Term) report(now quota.Micros, l *ledger.Ledger, r *region, agent strin
 			return
 		}
 		e = t.book.add(u.Key, now)
-		e.scale = scaleOf(limit, t.cfg)
+		e.scale, e.since = scaleOf(limit, t.cfg), now
 	}
 	d := e.of(r.name)
 	d.observe(now, u, agent, e.scale)
@@ -176,6 +176,9 @@ func (t *Term) Answer(now, checked quota.Micros, l *ledger.Ledger, req quota.Syn
 	if lr.Offered > req.Config {
 		resp.Config = offered(l, lr)
 	}
-	resp.Assignments = t.answerable(now, l, r, req.Agent)
+	if req.Forgot {
+		resp.Lent = t.lent(now, l, r.name)
+	}
+	resp.Assignments = t.answerable(now, checked, l, r, req.Agent)
 	return resp
 }

@@ -16,6 +16,7 @@ type table struct {
 	level    quota.Tokens
 	scale    scale
 	seats    []seat
+	loans    []loan
 	hungry   bool   // somebody's part of the rate is less than it wants
 	turn     uint64 // whose turn it is where only one can have a burst, see lumps
 }
@@ -28,15 +29,20 @@ type seat struct {
 	// share is what the ledger counts as standing share; next what the newest
 	// configuration gives, which must fit before the region may adopt it.
 	share, next quota.Capacity
-	held        bool // there is a holding
-	holding     ledger.Holding
-	session     quota.SessionID
+	// borrowed is what the ledger counts as the region's of other regions' shares,
+	// beside its lease. All parts of a seat include it.
+	borrowed quota.Capacity
+	held     bool // there is a holding
+	holding  ledger.Holding
+	session  quota.SessionID
 	// reachable says that an assignment would arrive and be confirmed.
 	reachable bool
 	forgot    bool // the region has lost its lease
 
 	// What divide is asked for and what it answers.
-	active bool // asked for something lately, more than its share covers
+	quiet  quota.Micros // for how long it has asked for nothing
+	unseen bool         // it never has, as far as anybody knows
+	active bool         // asked for something lately, more than its share covers
 	wish
 	fair, goal part // its part of what is wanted; the same with surplus
 }
@@ -69,15 +75,15 @@ func (s *seat) reserved() quota.Capacity {
 		c = c.Max(s.holding.Flight.Lease)
 		c.Burst = max(c.Burst, s.share.Burst+s.holding.Flight.Credit)
 	}
-	return c
+	return c.Add(s.borrowed)
 }
 
 // lease returns the confirmed capacity in force: the lease, else the share.
 func (s *seat) lease() quota.Capacity {
 	if s.held && s.holding.Leased {
-		return s.holding.Lease
+		return s.holding.Lease.Add(s.borrowed)
 	}
-	return s.share
+	return s.share.Add(s.borrowed)
 }
 
 func (s *seat) leased() bool   { return s.held && s.holding.Leased }
@@ -87,7 +93,7 @@ func (s *seat) inFlight() bool { return s.held && s.holding.Flight != nil }
 func (s *seat) free() bool { return s.reachable && !s.inFlight() }
 
 // floor returns what the region owns, now and under the newest configuration.
-func (s *seat) floor() part { return partOf(s.share.Max(s.next)) }
+func (s *seat) floor() part { return partOf(s.share.Max(s.next).Add(s.borrowed)) }
 func (s *seat) cur() part   { return partOf(s.lease()) }
 
 // units rounds up to whole tokens.
@@ -100,7 +106,7 @@ func (t *table) pool() quota.Capacity {
 	for i := range t.seats {
 		p = p.Sub(t.seats[i].reserved())
 	}
-	return p
+	return p.Sub(t.unused())
 }
 
 // spare is what the pool can give away.
@@ -130,7 +136,7 @@ func (t *table) confirm(s *seat, surrendered quota.Tokens) {
 // shrinks below its level would lose the rest.
 func (t *table) assign(s *seat, p part, credit bool) ledger.Assign {
 	op := ledger.Assign{Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, Lease: t.capacity(s, p)}
-	growth := op.Lease.Burst - s.reserved().Burst
+	growth := op.Lease.Burst - s.reserved().Burst + s.borrowed.Burst
 	if credit && growth > 0 {
 		op.Credit = max(0, min(t.level, growth))
 	}
@@ -163,5 +169,5 @@ func (t *table) capacity(s *seat, p part) quota.Capacity {
 	spare := t.pool()
 	c.Rate.Tokens = min(c.Rate.Tokens, most.Rate.Tokens+max(spare.Rate.Tokens, 0))
 	c.Burst = min(c.Burst, most.Burst+max(spare.Burst, 0))
-	return c.Max(s.share)
+	return c.Sub(s.borrowed).Max(s.share)
 }

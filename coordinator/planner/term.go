@@ -11,6 +11,7 @@ import (
 // Term is the leader's memory for one term. It is not safe for concurrent use.
 type Term struct {
 	cfg      Config
+	number   uint64
 	regions  map[string]*region
 	book     book
 	ticked   quota.Micros // the last proposal
@@ -21,10 +22,10 @@ type Term struct {
 // NewTerm starts a term. It is called after the barrier: the ledger has every
 // entry of older terms. Every session gets a full lifetime from now, because a
 // former leader may have renewed it just before; one that is marked silent was
-// not renewed since the mark, and gets what it had left then.
-func NewTerm(now quota.Micros, l *ledger.Ledger, cfg Config) *Term {
+// not renewed since the mark, and gets what it had left then. number is Raft's.
+func NewTerm(now quota.Micros, number uint64, l *ledger.Ledger, cfg Config) *Term {
 	t := &Term{
-		cfg: cfg.withDefaults(), regions: map[string]*region{},
+		cfg: cfg.withDefaults(), number: number, regions: map[string]*region{},
 		book: book{entries: map[quota.Key]*entry{}}, ticked: now,
 	}
 	t.observe(now, l)
@@ -37,7 +38,7 @@ func NewTerm(now quota.Micros, l *ledger.Ledger, cfg Config) *Term {
 	l.Accounts(func(a *ledger.Account) bool {
 		// Nobody waits for these: what is asked for in the new term goes first.
 		e := t.book.add(a.Key, now+quota.Second+quota.Micros(fairshare.Rank(string(a.Key), "")%4e6))
-		e.scale = scaleOf(a.Limit(), t.cfg)
+		e.scale, e.since = scaleOf(a.Limit(), t.cfg), now
 		for _, h := range a.Holdings() {
 			t.regions[h.Region].track(a.Key, h, true)
 			if h.Leased {
@@ -98,17 +99,24 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 	e.scale = tb.scale
 	tb.turn = fairshare.Rank(string(e.key), strconv.FormatInt(int64(now/turnOf(tb.scale)), 10))
 	tb.opened, tb.orphaned, tb.level = opened, a.Orphaned(), a.Level(l.Clock())
+	for _, n := range a.Loans() {
+		tb.loans = append(tb.loans, loan{Loan: n, left: t.left(now, &n), known: n.Term == t.number, counted: n.Capacity.Max(a.Share(n.Lender))})
+	}
 	for _, lr := range l.Regions() {
 		r := t.regions[lr.Name]
 		s := seat{
 			region: lr.Name, rank: fairshare.Rank(string(e.key), lr.Name),
 			session: r.session, reachable: r.reachable(now),
 			next:  quota.Capacity{Rate: quota.Rate{Per: limit.Rate.Per}},
-			share: a.Share(lr.Name),
+			share: a.Share(lr.Name), borrowed: a.Borrowed(lr.Name),
 		}
 		if !tb.orphaned {
 			s.next = limit.StandingShare(lr.Name, cur.Shares)
 			s.weight, _ = limit.WeightOf(lr.Name, cur.Shares)
+		}
+		if a.Lent(lr.Name) {
+			// The loan has it, and the region is as one that never had a share.
+			s.share, s.next = tb.none(), tb.none()
 		}
 		s.holding, s.held = a.Holding(lr.Name)
 		r.track(e.key, s.holding, s.held)
@@ -122,9 +130,12 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 	for i := range tb.seats {
 		s := &tb.seats[i]
 		d := e.demand(s.region)
+		s.quiet = now - e.since
 		if d == nil {
+			s.unseen = true
 			continue
 		}
+		s.quiet = min(s.quiet, now-d.last)
 		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
 		s.wish = d.wish(now, t.regions[s.region], s.lease(), s.leased(), tb.scale)
 		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)

@@ -71,6 +71,7 @@ func newWorld(seed uint64, sources []quota.Source, names ...string) *world {
 		delay: 40_000, commit: 5_000, ops: map[string]int{},
 		limits: map[quota.Key]quota.Limit{}, central: map[quota.Key]*central{},
 	}
+	w.cfg.Timing.Loan = 0 // the toys cannot lend
 	var shares quota.Shares
 	for i, n := range names {
 		shares = append(shares, quota.Share{Region: n, Weight: 1})
@@ -125,7 +126,7 @@ func (w *world) elect() {
 	w.number++
 	w.began = w.now
 	w.apply(ledger.Lead{Node: fmt.Sprint("n", w.number)})
-	w.term, w.wake, w.leading, w.open = NewTerm(0, w.l, w.cfg), w.now, true, false
+	w.term, w.wake, w.leading, w.open = NewTerm(0, w.number, w.l, w.cfg), w.now, true, false
 }
 
 // depose leaves the cluster without a leader; what was under way is lost.

@@ -87,18 +87,26 @@ type Timing struct {
 	Answer time.Duration
 	// Tick is the period of the leader's clock entry. Default 1 s.
 	Tick time.Duration
+	// Loan is how long a standing share is lent at a time, 0 for never. A region
+	// whose store has lost its data does without standing shares for as long, unless
+	// the coordinator says which are lent. Default 60 s.
+	Loan time.Duration
 }
 
 // DefaultTiming returns the timing of DESIGN.md 3.4.
 func DefaultTiming() Timing {
 	return Timing{
 		TTL: 10 * time.Second, Guard: time.Second, Delta: 250 * time.Millisecond,
-		RhoPPM: 10_000, Answer: 2 * time.Second, Tick: time.Second,
+		RhoPPM: 10_000, Answer: 2 * time.Second, Tick: time.Second, Loan: time.Minute,
 	}
 }
 
 // Usable returns how long after sending a sync its answer lets the region use
 // its leases: TTL*(1-2*rho) - delta, never negative.
-func (t Timing) Usable() time.Duration {
-	return max(0, t.TTL-time.Duration(int64(t.TTL)/PPM*2*t.RhoPPM)-t.Delta)
+func (t Timing) Usable() time.Duration { return max(0, t.Sure(t.TTL)-t.Delta) }
+
+// Sure returns how much of d has passed on every clock when d has on one:
+// d*(1-2*rho).
+func (t Timing) Sure(d time.Duration) time.Duration {
+	return d - time.Duration(int64(d)/PPM*2*t.RhoPPM)
 }

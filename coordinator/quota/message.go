@@ -23,6 +23,33 @@ type Assignment struct {
 	// Release ends the lease: the region falls back to its standing share, and
 	// Lease is that share.
 	Release bool
+	// Lend, when not 0, takes the standing share away too, for that long from when
+	// the region applies it; Lease is then nothing.
+	Lend time.Duration
+	// Home says that the standing share is not on loan, also where the region was told
+	// so before.
+	Home bool
+	// Loan comes beside the lease, in place of what came before; nil leaves that as
+	// it is.
+	Loan *Loan
+}
+
+// Loan is what a region borrows of the standing shares of others: all it may use,
+// in place of what it was told before.
+type Loan struct {
+	Capacity Capacity
+	// Credit travels with the part of it that is new.
+	Credit Tokens
+	// Left is how long it may be used, counted from before the request was sent
+	// that it answers.
+	Left time.Duration
+}
+
+// Lent is what a region has on loan to others.
+type Lent struct {
+	Keys []Key
+	// For is how long from now none of it comes back before.
+	For time.Duration
 }
 
 // Applied is a region's answer to an assignment. It is the same however often
@@ -81,6 +108,10 @@ type SyncRequest struct {
 	// Leaving says that this agent is shutting down: nothing is renewed, and
 	// assignments go to another agent.
 	Leaving bool
+	// Forgot says that the region's store has lost what it knew of loans and asks
+	// for Lent: until then, or until all loans are over, the region does without
+	// its standing shares.
+	Forgot  bool
 	Usage   []Usage
 	Applied []Applied
 }
@@ -104,6 +135,8 @@ type SyncResponse struct {
 	// Assignments are all that wait for this agent's confirmation. They are
 	// repeated until they are confirmed.
 	Assignments []Assignment
+	// Lent answers Forgot; nil is no answer.
+	Lent *Lent
 	// Refusal says why there is no session; everything else is then empty.
 	Refusal *Refusal
 }

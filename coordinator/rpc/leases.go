@@ -46,13 +46,25 @@ func (a adminService) ListLeases(ctx context.Context, req *quoratev1.ListLeasesR
 		for _, k := range keys[:min(limit, len(keys))] {
 			acct := v.Ledger.Account(k)
 			m := accountOf(v, acct)
-			for _, h := range acct.Holdings() {
-				m.Holders = append(m.Holders, holderOf(v, acct, h.Region))
+			for _, r := range holders(acct) {
+				m.Holders = append(m.Holders, holderOf(v, acct, r))
 			}
 			resp.Accounts = append(resp.Accounts, m)
 		}
 	})
 	return resp, err
+}
+
+// holders returns the regions that hold or lend something of an account, sorted.
+func holders(acct *ledger.Account) (all []string) {
+	for _, h := range acct.Holdings() {
+		all = append(all, h.Region)
+	}
+	for _, n := range acct.Loans() {
+		all = append(all, n.Lender)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // accountOf describes an account without its holders.
@@ -89,6 +101,14 @@ func nameOf(k quota.Key) *quoratev1.Account {
 func holderOf(v View, acct *ledger.Account, region string) *quoratev1.LeaseHolder {
 	m := &quoratev1.LeaseHolder{Region: region, StandingShare: quoratev1.FromCapacity(acct.Share(region))}
 	m.Lease = m.StandingShare
+	for _, n := range acct.Loans() {
+		if n.Lender == region {
+			m.Lent, m.LentTo, m.Lease = true, n.Borrower, quoratev1.FromCapacity(quota.Capacity{Rate: quota.Rate{Per: n.Capacity.Rate.Per}})
+		}
+	}
+	if b := acct.Borrowed(region); !b.IsZero() {
+		m.Borrowed = quoratev1.FromCapacity(b)
+	}
 	var session quota.SessionID
 	if r := v.Ledger.Region(region); r != nil && r.Session != nil {
 		session = r.Session.ID
@@ -104,7 +124,7 @@ func holderOf(v View, acct *ledger.Account, region string) *quoratev1.LeaseHolde
 	}
 	if f := h.Flight; f != nil {
 		m.InFlight = quoratev1.FromAssignment(quota.Assignment{
-			Key: acct.Key, Session: session, Epoch: h.Epoch, Lease: f.Lease, Credit: f.Credit, Release: f.Release,
+			Key: acct.Key, Session: session, Epoch: h.Epoch, Lease: f.Lease, Credit: f.Credit, Release: f.Release, Lend: f.Lends.Duration(),
 		})
 	}
 	return m

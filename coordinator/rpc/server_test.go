@@ -85,7 +85,7 @@ func (n *node) apply(op ledger.Op) ledger.Result {
 }
 
 func (n *node) view() View {
-	return View{Ledger: n.ledger, Term: planner.NewTerm(0, n.ledger, planner.Config{}), Timing: quota.DefaultTiming()}
+	return View{Ledger: n.ledger, Term: planner.NewTerm(0, n.ledger.Term(), n.ledger, planner.Config{}), Timing: quota.DefaultTiming()}
 }
 
 func (n *node) Status() Status { return Status{Node: "n1", Role: "follower"} }

@@ -28,15 +28,21 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 	live := r.live(high)
 	if found && r.leased(rec) && (live || mode == ModeHold) {
 		at = max(time, rec.At)
-		b = Balance{Holding: OnLease, Capacity: rec.Lease, Epoch: rec.Epoch}
+		b = Balance{Holding: OnLease, Capacity: rec.usable(high), Epoch: rec.Epoch}
 		if !live {
-			b.Holding = OnHold
+			b.Holding, b.Capacity = OnHold, rec.Lease // a loan is never held longer
 		}
-		b.Level, b.Unspent = rec.Lease.Refill(rec.Level, at-rec.At)
+		b.Level, b.Unspent = b.Capacity.Refill(rec.Level, at-rec.At)
 		return b, at
 	}
 
 	b = Balance{Holding: OnStanding, Capacity: st.Capacity}
+	if found && rec.Away > st.Since {
+		st.Since, st.Base = rec.Away, 0 // the share begins again, empty
+		if time < rec.Away {
+			st.Rate.Tokens, st.Burst = 0, 0
+		}
+	}
 	switch {
 	case !live && mode == ModeDeny:
 		b.Holding = Denied
@@ -44,6 +50,7 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 		b.Holding = Allowed
 	case st.Burst <= 0:
 		b.Holding = OnNothing
+		b.Capacity.Rate.Tokens, b.Capacity.Burst = 0, 0
 	}
 	if !found {
 		// No record to carry a fraction in: the time not spent is given up.
@@ -60,6 +67,16 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 	}
 	b.Level, b.Unspent = st.Refill(level, at-max(rec.At, st.Since))
 	return b, at
+}
+
+// usable returns what a leased record has at a time: its lease, and what it has
+// borrowed until that is over. What accrued of a loan that is over and was not
+// written is given up.
+func (rec Record) usable(high quota.Micros) quota.Capacity {
+	if high < rec.LoanUntil {
+		return rec.Lease.Add(rec.Loan)
+	}
+	return rec.Lease
 }
 
 // Judge makes the verdict on an ask. charged says that the take was admitted, so
@@ -104,9 +121,14 @@ const (
 
 // Lifetime returns how long a record must be kept: until it is full both as what
 // is in force and as the standing share it may fall back to, because a missing
-// record counts as refilled. It is at least a second and at most 20 years.
-func Lifetime(level quota.Tokens, inForce, standing quota.Capacity, leased bool) quota.Micros {
-	life := max(toFull(level, inForce), toFull(min(level, standing.Burst), standing)) + slack
+// record counts as refilled. away is how long that share is on loan still: it
+// accrues nothing before. The result is at least a second and at most 20 years.
+func Lifetime(level quota.Tokens, inForce, standing quota.Capacity, leased bool, away quota.Micros) quota.Micros {
+	life := max(away, 0) + toFull(min(level, standing.Burst), standing)
+	if away <= 0 || inForce.Burst > 0 {
+		life = max(life, toFull(level, inForce))
+	}
+	life += slack
 	if leased {
 		life += leaseLife
 	}

@@ -10,6 +10,10 @@ const (
 	Forever quota.Micros = 1<<53 - 1
 	// Debt is the lowest level a bucket can have.
 	Debt = -quota.MaxTokens
+	// Notice is how long after a share was lent it takes the region to say so: by
+	// then every agent that reads the region's state at all has read it, and knows
+	// what is lent if the store is lost.
+	Notice = 2 * quota.Second
 )
 
 // Mode is what a region that cannot reach the coordinator does with a key: the
@@ -64,6 +68,14 @@ type Charge struct {
 type ApplyAsk struct {
 	Assignment quota.Assignment
 	Standing   Standing
+	// LoanUntil is when the assignment's loan ends, on the store's clock.
+	LoanUntil quota.Micros
+}
+
+// LendAsk is one key of which the region's standing share is on loan already.
+type LendAsk struct {
+	Key      quota.Key
+	Standing Standing
 }
 
 // Region is the state of a region that decides whether leases are in force.
@@ -94,6 +106,10 @@ type State struct {
 	// that one was adopted.
 	Prev      uint64
 	PrevSince quota.Micros
+	// LentKnown says that the coordinator has told this incarnation what the region
+	// has on loan; Lent counts the changes of that.
+	LentKnown bool
+	Lent      uint64
 }
 
 // Adopted is one adopted configuration as the store keeps it: the caller's own
@@ -110,7 +126,13 @@ type Record struct {
 	// At is the time up to which Level includes the refill; it never goes back.
 	At quota.Micros
 	// Lease is the last lease applied in Session; zero when Released or never.
-	Lease    quota.Capacity
+	Lease quota.Capacity
+	// Loan is what the session may use beside Lease until LoanUntil.
+	Loan      quota.Capacity
+	LoanUntil quota.Micros
+	// Away is until when the standing share is on loan to another region, whatever
+	// becomes of the session; 0 for never.
+	Away     quota.Micros
 	Epoch    quota.Epoch
 	Session  quota.SessionID
 	Released bool

@@ -15,6 +15,10 @@
 //	       v
 //	standing share: level cut to its burst, then refilled at its rate only
 //
+// A standing share may be on loan to another region: the record says until when it
+// is away, and it begins again empty. What a region borrows comes beside its lease
+// and ends by itself.
+//
 // Invariants:
 //
 //   - A missing record is not a full bucket: its level is what the Standing says.

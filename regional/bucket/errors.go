@@ -17,6 +17,9 @@ var (
 	ErrExpired = errors.New("the session's deadline has passed in this region")
 	// ErrStaleEpoch: a newer assignment of the session was applied before.
 	ErrStaleEpoch = errors.New("a newer assignment was applied before")
+	// ErrSettling: the share is lent and not all agents know it yet; ask again after
+	// Notice.
+	ErrSettling = errors.New("the loan is not known to all agents of the region yet")
 	// ErrOldConfig: a newer configuration was adopted before.
 	ErrOldConfig = errors.New("a newer configuration was adopted before")
 	// ErrRange: an amount is negative, too large, or its period too long.

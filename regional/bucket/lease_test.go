@@ -25,7 +25,7 @@ func assign(epoch quota.Epoch, lease quota.Capacity, credit uint64) quota.Assign
 
 func mustApply(t *testing.T, s *Store, at quota.Micros, a quota.Assignment) quota.Applied {
 	t.Helper()
-	applied, err := s.Apply(at, "one", a, share)
+	applied, err := s.Apply(at, "one", ApplyAsk{Assignment: a, Standing: share})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestApplyRefuses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := tc.make(t)
 			before, _ := s.Read("k")
-			if _, err := s.Apply(tc.at, "one", tc.a, share); !errors.Is(err, tc.want) {
+			if _, err := s.Apply(tc.at, "one", ApplyAsk{Assignment: tc.a, Standing: share}); !errors.Is(err, tc.want) {
 				t.Errorf("want %v, have %v", tc.want, err)
 			}
 			if after, _ := s.Read("k"); after != before {

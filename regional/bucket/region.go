@@ -16,7 +16,7 @@ func (s *Store) Incarnate(now quota.Micros, id string) {
 		r.MinSession = max(r.MinSession, r.Session+1)
 	}
 	r.Incarnation, r.Session, r.Deadline = id, 0, 0
-	s.since, s.first = now, false
+	s.since, s.first, s.known, s.lents = now, false, false, 0
 	// The new life starts on the clock it finds: a mark left by a clock that ran
 	// ahead would keep its buckets empty until that time.
 	s.high = now
@@ -30,6 +30,7 @@ func (s *Store) State(now quota.Micros) State {
 	return State{
 		Now: s.high, Region: s.region, Since: s.since, First: s.first,
 		ConfigSince: s.config.Since, Prev: s.prev.Version, PrevSince: s.prev.Since,
+		LentKnown: s.known, Lent: s.lents,
 	}
 }
 

@@ -33,7 +33,9 @@ func TestRunsEqualOneRequestAfterTheOther(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(t, "record") {
 			case 0:
 				// Refused when the session is over: then there is no record.
-				_, _ = s.Apply(now, "one", quota.Assignment{Key: key, Session: 1, Epoch: 1, Lease: capacity(), Credit: quota.Tokens(amount(100, "credit"))}, st)
+				_, _ = s.Apply(now, "one", ApplyAsk{Standing: st, Assignment: quota.Assignment{
+					Key: key, Session: 1, Epoch: 1, Lease: capacity(), Credit: quota.Tokens(amount(100, "credit")),
+				}})
 			case 1:
 				if err := s.Charge(now-100, "one", []Charge{{Key: key, Tokens: quota.Tokens(amount(150, "charged")), Standing: st}}); err != nil {
 					t.Fatal(err)

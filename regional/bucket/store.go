@@ -19,6 +19,11 @@ type Store struct {
 	first   bool
 	config  Adopted
 	prev    Adopted
+	// lent is until when which shares are away, and lents how often that changed;
+	// known says that the coordinator has told this incarnation of the loans before it.
+	lent  map[quota.Key]quota.Micros
+	lents uint64
+	known bool
 	// high is the largest time a region operation has seen. Deadlines are
 	// compared with it, so that a clock that steps back revives no lease.
 	high quota.Micros
@@ -31,12 +36,14 @@ type stored struct {
 }
 
 // NewStore returns an empty store without an incarnation.
-func NewStore() *Store { return &Store{records: make(map[quota.Key]stored)} }
+func NewStore() *Store {
+	return &Store{records: make(map[quota.Key]stored), lent: make(map[quota.Key]quota.Micros)}
+}
 
 // Clone returns a copy that shares nothing: what a replica or a dump would hold.
 func (s *Store) Clone() *Store {
 	c := *s
-	c.records = maps.Clone(s.records)
+	c.records, c.lent = maps.Clone(s.records), maps.Clone(s.lent)
 	return &c
 }
 
@@ -82,10 +89,10 @@ func (s *Store) find(key quota.Key) (Record, bool) {
 // never be in force again.
 func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce, standing quota.Capacity) {
 	if rec.Session != s.region.Session {
-		rec = Record{Level: rec.Level, At: rec.At}
+		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away}
 	}
 	rec.Incarnation = s.region.Incarnation
-	life := Lifetime(rec.Level, inForce, standing, rec.Epoch > 0)
+	life := Lifetime(rec.Level, inForce, standing, rec.Epoch > 0, rec.Away-now)
 	s.records[key] = stored{Record: rec, life: life, expires: now + life}
 }
 
@@ -142,13 +149,17 @@ func (s *Store) Charge(now quota.Micros, incarnation string, charges []Charge) e
 		rec, found := s.find(c.Key)
 		b, at := s.region.balance(now, high, rec, found, c.Standing, ModeStanding)
 		rec.Level, rec.At = max(b.Level-c.Tokens, Debt), at-b.Unspent
+		if b.Holding == OnNothing {
+			b.Capacity = c.Standing.Capacity // it pays when that is back
+		}
 		s.write(now, c.Key, rec, b.Capacity, c.Standing.Capacity)
 	}
 	return nil
 }
 
 // Apply applies an assignment once. A repeat returns the stored answer.
-func (s *Store) Apply(now quota.Micros, incarnation string, a quota.Assignment, st Standing) (quota.Applied, error) {
+func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota.Applied, error) {
+	a, st := ask.Assignment, ask.Standing
 	answer := quota.Applied{Key: a.Key, Session: a.Session, Epoch: a.Epoch}
 	if s.region.Incarnation != incarnation {
 		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrIncarnation)
@@ -161,6 +172,10 @@ func (s *Store) Apply(now quota.Micros, incarnation string, a quota.Assignment, 
 		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrOldSession)
 	case same && a.Epoch == rec.Epoch && rec.Epoch > 0:
 		answer.Surrendered = rec.Surrendered
+		// While it is lent nothing is charged, so it was written when it was lent.
+		if a.Lend > 0 && s.high < min(rec.At+Notice, rec.Away) {
+			return answer, fmt.Errorf("lend %q: %w", a.Key, ErrSettling)
+		}
 		return answer, nil
 	case s.high >= s.region.Deadline:
 		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrExpired)
@@ -169,17 +184,79 @@ func (s *Store) Apply(now quota.Micros, incarnation string, a quota.Assignment, 
 	}
 
 	b, at := s.region.balance(now, s.high, rec, found, st, ModeStanding)
-	next := Record{At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release}
-	// The time not yet turned into tokens is given up: at the new rate it would
-	// be worth more than it was earned at.
-	next.Level, next.Surrendered = deposit(b.Level, a.Credit, a.Lease.Burst)
-	inForce := st.Capacity
+	next := Record{At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release, Away: rec.Away}
+	credit, inForce := a.Credit, st.Capacity
 	if !a.Release {
 		next.Lease, inForce = a.Lease, a.Lease
+		if rec.Session == a.Session {
+			next.Loan, next.LoanUntil = rec.Loan, rec.LoanUntil
+		}
+		if a.Loan != nil {
+			next.Loan, next.LoanUntil = a.Loan.Capacity, ask.LoanUntil
+			if s.high < ask.LoanUntil {
+				credit += a.Loan.Credit
+			}
+		}
+		if next.Loan.Rate.Per != a.Lease.Rate.Per || next.LoanUntil <= s.high {
+			next.Loan, next.LoanUntil = quota.Capacity{}, 0 // over, or the limit's period has changed
+		}
+	}
+	// The time not yet turned into tokens is given up: at the new rate it would
+	// be worth more than it was earned at.
+	next.Level, next.Surrendered = deposit(b.Level, credit, a.Lease.Burst+next.Loan.Burst)
+	if a.Home && next.Away > 0 {
+		next.Away = 0
+		delete(s.lent, a.Key)
+		s.lents++
+	}
+	if a.Lend > 0 {
+		next.Away = max(next.Away, max(at, s.high)+quota.MicrosOf(a.Lend))
+		s.lent[a.Key] = next.Away
+		s.lents++
 	}
 	s.write(now, a.Key, next, inForce, st.Capacity)
 	answer.Surrendered = next.Surrendered
+	if a.Lend > 0 {
+		return answer, fmt.Errorf("lend %q: %w", a.Key, ErrSettling)
+	}
 	return answer, nil
+}
+
+// Lend records what the coordinator says an earlier incarnation has on loan, for as
+// long from now. With that this incarnation knows what standing shares it has.
+func (s *Store) Lend(now quota.Micros, incarnation string, lends []LendAsk, span quota.Micros) error {
+	if s.region.Incarnation != incarnation {
+		return fmt.Errorf("take over %d loans: %w", len(lends), ErrIncarnation)
+	}
+	s.high = max(s.high, now)
+	for _, l := range lends {
+		rec, found := s.find(l.Key)
+		if !found {
+			rec = Record{At: now}
+		}
+		rec.Away = max(rec.Away, max(rec.At, s.high)+span)
+		s.lent[l.Key] = rec.Away
+		standing := l.Standing.Capacity
+		if standing.Burst <= 0 {
+			standing = quota.Capacity{Burst: quota.MaxTokens} // unknown yet: kept until the next write
+		}
+		inForce := standing
+		if s.region.leased(rec) {
+			inForce = rec.Lease
+		}
+		s.write(now, l.Key, rec, inForce, standing)
+	}
+	s.known = true
+	s.lents++
+	return nil
+}
+
+// Lent returns until when which standing shares are on loan, those that are over left
+// out, and the count of changes that it is as of.
+func (s *Store) Lent(now quota.Micros) (lent map[quota.Key]quota.Micros, version uint64) {
+	high := max(now, s.high)
+	maps.DeleteFunc(s.lent, func(_ quota.Key, until quota.Micros) bool { return until <= high })
+	return maps.Clone(s.lent), s.lents
 }
 
 // deposit adds credit to level and cuts it to burst; what is cut is surrendered.

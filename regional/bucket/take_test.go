@@ -185,7 +185,7 @@ func TestK19LifetimeIsAlwaysPositiveAndBounded(t *testing.T) {
 			c := per(tokens, period, tokens)
 			for _, level := range []quota.Tokens{Debt, -1, 0, c.Burst / 2, c.Burst} {
 				for _, leased := range []bool{false, true} {
-					life := Lifetime(level, c, c, leased)
+					life := Lifetime(level, c, c, leased, 0)
 					if life < second || life > maxLife {
 						t.Fatalf("%v at %v: lifetime %d us", c, level, life)
 					}

@@ -34,6 +34,8 @@ type Config struct {
 	// RememberDenials answers from memory where the store would surely deny. Then
 	// Forget has to be called for what is applied.
 	RememberDenials bool
+	// Loan is how long a standing share may be lent, see quota.Timing.
+	Loan time.Duration
 	// MaxLocalKeys is how many keys the failure ladder admits for while the
 	// store is away; further keys are denied. Default 65,536.
 	MaxLocalKeys int
@@ -94,7 +96,7 @@ func New(cfg Config) *Enforcer {
 	}
 	e := &Enforcer{
 		cfg:        cfg,
-		local:      newLocal(cfg.MaxLocalKeys),
+		local:      newLocal(cfg.MaxLocalKeys, cfg.Loan),
 		waits:      newWaits(cfg.MaxWaiting),
 		refreshing: make(chan struct{}, 1),
 	}

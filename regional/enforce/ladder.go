@@ -29,6 +29,7 @@ type local struct {
 	max   int
 	since time.Duration // when the outage began
 	debts map[quota.Key]*debt
+	away  away
 
 	down  atomic.Bool // there is an outage
 	owing atomic.Bool // there are debts
@@ -44,8 +45,8 @@ type debt struct {
 	settling quota.Tokens
 }
 
-func newLocal(limit int) *local {
-	return &local{max: limit, debts: make(map[quota.Key]*debt)}
+func newLocal(limit int, loan time.Duration) *local {
+	return &local{max: limit, debts: make(map[quota.Key]*debt), away: away{loan: loan}}
 }
 
 // fail says that the store did not answer at now.
@@ -57,6 +58,7 @@ func (l *local) fail(now time.Duration) {
 	defer l.mu.Unlock()
 	if !l.down.Load() {
 		l.since = now
+		l.away.fail(now)
 		l.down.Store(true)
 	}
 }
@@ -170,11 +172,19 @@ func (l *local) balance(now quota.Micros, it *item, agents int64) bucket.Balance
 	share := it.ask.Standing.Capacity
 	share.Rate.Tokens /= quota.Tokens(agents)
 	share.Burst /= quota.Tokens(agents)
+	back := quota.MicrosOf(l.away.until(it.ask.Key))
+	if now < back {
+		share.Rate.Tokens, share.Burst = 0, 0
+	}
 	b := bucket.Balance{Holding: bucket.OnStanding, Capacity: share}
 	if d := l.debts[it.ask.Key]; d != nil {
-		b.Level, b.Unspent = share.Refill(min(d.level, share.Burst), now-d.at)
+		level := min(d.level, share.Burst)
+		if d.at < back {
+			level = min(level, 0) // the share begins again, empty
+		}
+		b.Level, b.Unspent = share.Refill(level, now-max(d.at, back))
 	} else if l.down.Load() {
-		b.Level, b.Unspent = share.Refill(0, now-quota.MicrosOf(l.since))
+		b.Level, b.Unspent = share.Refill(0, now-max(quota.MicrosOf(l.since), back))
 	}
 	if share.Burst == 0 {
 		b.Holding = bucket.OnNothing

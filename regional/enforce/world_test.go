@@ -87,7 +87,7 @@ func (w *world) read() {
 	w.t.Helper()
 	st := w.store.State(w.time())
 	cur, prev := w.store.Config()
-	a, err := lease.Adopt("eu", st, cur, prev)
+	a, err := lease.Adopt("eu", 0, st, cur, prev)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -115,9 +115,10 @@ func (w *world) grant(k quota.Key, epoch quota.Epoch, num, den int64, credit quo
 	c.Burst = c.Burst * quota.Tokens(num) / quota.Tokens(den)
 	c.Rate.Tokens = c.Rate.Tokens * quota.Tokens(num) / quota.Tokens(den)
 	st := w.store.State(w.time())
-	_, err := w.store.Apply(w.time(), st.Incarnation, quota.Assignment{
-		Key: k, Session: st.Session, Epoch: epoch, Lease: c, Credit: credit,
-	}, a.StandingOf(k, 0))
+	_, err := w.store.Apply(w.time(), st.Incarnation, bucket.ApplyAsk{
+		Assignment: quota.Assignment{Key: k, Session: st.Session, Epoch: epoch, Lease: c, Credit: credit},
+		Standing:   a.StandingOf(k, 0),
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func newFrontEnd(t *testing.T, doc string) *frontEnd {
 		t.Fatal(err)
 	}
 	cur, prev := f.store.Config()
-	a, err := lease.Adopt("eu", f.store.State(f.time()), cur, prev)
+	a, err := lease.Adopt("eu", 0, f.store.State(f.time()), cur, prev)
 	if err != nil {
 		t.Fatal(err)
 	}

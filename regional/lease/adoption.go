@@ -32,7 +32,8 @@ type Adoption struct {
 	grew  bool
 	grown quota.Micros
 	// first says that the region never lost its buckets; otherwise they began
-	// empty at born.
+	// empty at born. While the region does not know what it has on loan, that is
+	// when every loan is over.
 	first bool
 	born  quota.Micros
 
@@ -52,9 +53,9 @@ type limit struct {
 }
 
 // Adopt reads the configuration that region has adopted: its state, the record
-// of the configuration and of the one before it, all read at one moment. On an
-// error the caller keeps the adoption it has.
-func Adopt(region string, s bucket.State, cur, prev bucket.Adopted) (*Adoption, error) {
+// of the configuration and of the one before it, all read at one moment. loan is how
+// long a standing share may be lent. On an error the caller keeps the adoption it has.
+func Adopt(region string, loan quota.Micros, s bucket.State, cur, prev bucket.Adopted) (*Adoption, error) {
 	if cur.Version == 0 {
 		return nil, ErrNotAdopted
 	}
@@ -66,6 +67,9 @@ func Adopt(region string, s bucket.State, cur, prev bucket.Adopted) (*Adoption, 
 		Region: region, Version: b.Version, Set: g.set, Shares: g.shares, Incarnation: s.Incarnation,
 		current: g, since: cur.Since, grew: b.Grew, grown: quota.Micros(b.GrownUS),
 		first: s.First, born: s.Since,
+	}
+	if !s.LentKnown {
+		a.born += loan
 	}
 	if prev.Version == 0 && !s.First {
 		a.grew = true // from nothing: see Standing

@@ -67,7 +67,7 @@ func (r *region) adopt(c quota.Config, after *Adoption) {
 func (r *region) read() {
 	r.t.Helper()
 	cur, prev := r.store.Config()
-	a, err := Adopt("eu", r.store.State(r.now), cur, prev)
+	a, err := Adopt("eu", 0, r.store.State(r.now), cur, prev)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestAdoptRefusesWhatItCannotUse(t *testing.T) {
 		"another version inside":     {cur: bucket.Adopted{Version: 3, Blob: good}, want: ErrConfig},
 		"the one before is unusable": {cur: bucket.Adopted{Version: 2, Blob: good}, prev: bucket.Adopted{Version: 1, Blob: badRules}, want: ErrConfig},
 	} {
-		if a, err := Adopt("eu", bucket.State{}, c.cur, c.prev); !errors.Is(err, c.want) || a != nil {
+		if a, err := Adopt("eu", 0, bucket.State{}, c.cur, c.prev); !errors.Is(err, c.want) || a != nil {
 			t.Errorf("%s: have %v, %v", name, a, err)
 		}
 	}
@@ -368,7 +368,7 @@ func TestARegionThatJoinsLateBeginsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bucket.Adopted{Version: 1, Since: now, Blob: blob}
-	a, err := Adopt("us", late, first, bucket.Adopted{})
+	a, err := Adopt("us", 0, late, first, bucket.Adopted{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestARegionThatJoinsLateBeginsEmpty(t *testing.T) {
 	}
 	second := bucket.Adopted{Version: 2, Since: now + 1, Blob: blob}
 	late.Config, late.ConfigSince, late.Prev, late.PrevSince = 2, now+1, 1, now
-	if a, err = Adopt("us", late, second, first); err != nil {
+	if a, err = Adopt("us", 0, late, second, first); err != nil {
 		t.Fatal(err)
 	}
 	if st := a.StandingOf("a|k=x", now+1); st.Base != 0 || st.Since != now {

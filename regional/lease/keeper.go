@@ -99,7 +99,7 @@ func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest 
 	req := quota.SyncRequest{
 		Seq: k.seq, Cluster: k.cluster, Region: k.cfg.Region, Agent: k.cfg.Agent,
 		Incarnation: quota.Incarnation{ID: s.Incarnation, Replaces: r.Replaces},
-		Session:     s.Session, Config: s.Config, Leaving: k.leaving,
+		Session:     s.Session, Config: s.Config, Leaving: k.leaving, Forgot: !s.LentKnown,
 		Usage: r.Usage, Applied: r.Applied,
 	}
 	if k.distrust != 0 {
@@ -148,13 +148,15 @@ func (k *Keeper) allowed(elapsed quota.Micros) quota.Micros {
 	return maxSkew + elapsed/quota.PPM*quota.Micros(k.cfg.Timing.RhoPPM)
 }
 
-// Effects is what an answer allows, in the order in which to do it: renew,
+// Effects is what an answer allows, in the order in which to do it: lend, renew,
 // adopt, apply.
 type Effects struct {
 	// Incarnation is the life of the store that the answer or push is about. When the
 	// store has begun another since, it must refuse all of it: a configuration that the
 	// region has long left is news to a store that has lost its own.
 	Incarnation string
+	// Lend is what the region has on loan though its store does not know it.
+	Lend *Lend
 	// Renew sets the session and its deadline in the store.
 	Renew *Renew
 	// Agents is the number of agents of the region, 0 when the answer does not say.
@@ -162,7 +164,19 @@ type Effects struct {
 	// Adopt is the configuration to adopt, nil for none.
 	Adopt *quota.Config
 	// Apply are the assignments to apply and to report as applied.
-	Apply []quota.Assignment
+	Apply []Apply
+}
+
+// Lend is what an earlier incarnation of the region's store has lent.
+type Lend struct {
+	Keys []quota.Key
+	Span quota.Micros // how long from now, at most
+}
+
+// Apply is an assignment and the end of its loan, on the store's clock.
+type Apply struct {
+	quota.Assignment
+	LoanUntil quota.Micros // 0 without a loan
 }
 
 // Renew is a renewal of the region's session.
@@ -237,7 +251,16 @@ func (k *Keeper) judge(now Clock, s *sync, r quota.SyncResponse) (Effects, error
 			Session: r.Session, Deadline: s.store + k.usable, First: r.First,
 		},
 		Agents: r.Agents,
-		Apply:  r.Assignments,
+	}
+	if r.Lent != nil {
+		e.Lend = &Lend{Keys: r.Lent.Keys, Span: quota.MicrosOf(r.Lent.For)}
+	}
+	for _, a := range r.Assignments {
+		apply := Apply{Assignment: a}
+		if a.Loan != nil {
+			apply.LoanUntil = s.store + quota.MicrosOf(timing.Sure(a.Loan.Left))
+		}
+		e.Apply = append(e.Apply, apply)
 	}
 	if r.Config != nil && r.Config.Version > 0 {
 		e.Adopt = r.Config
@@ -254,9 +277,15 @@ func (k *Keeper) push(now Clock, r quota.SyncResponse) (Effects, error) {
 	if k.cluster == "" || r.Cluster != k.cluster {
 		return Effects{}, fmt.Errorf("push: %w: have %q, want %q", ErrWrongCluster, r.Cluster, k.cluster)
 	}
-	e := Effects{Adopt: r.Config, Apply: r.Assignments}
+	e := Effects{Adopt: r.Config}
 	if k.seen != nil {
 		e.Incarnation = k.seen.incarnation
+	}
+	for _, a := range r.Assignments {
+		// A loan counts from the sync that its answer belongs to: there is none.
+		if a.Loan == nil {
+			e.Apply = append(e.Apply, Apply{Assignment: a})
+		}
 	}
 	if e.Adopt != nil && (k.seen == nil || k.seen.config == 0) {
 		e.Adopt = nil

@@ -134,6 +134,20 @@ func (s *Store) MarkFirst(ctx context.Context, incarnation string) error {
 	return s.do(ctx, func(b *bucket.Store, _ quota.Micros) error { return b.MarkFirst(incarnation) })
 }
 
+// Lend implements uplink.Store.
+func (s *Store) Lend(ctx context.Context, incarnation string, lends []bucket.LendAsk, span quota.Micros) error {
+	return s.do(ctx, func(b *bucket.Store, now quota.Micros) error { return b.Lend(now, incarnation, lends, span) })
+}
+
+// Lent implements regional.Store.
+func (s *Store) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error) {
+	err = s.do(ctx, func(b *bucket.Store, now quota.Micros) error {
+		lent, changes = b.Lent(now)
+		return nil
+	})
+	return lent, changes, err
+}
+
 // Drop implements uplink.Store.
 func (s *Store) Drop(ctx context.Context, session quota.SessionID) error {
 	return s.do(ctx, func(b *bucket.Store, _ quota.Micros) error { b.Drop(session); return nil })
@@ -144,7 +158,7 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 	err = s.do(ctx, func(b *bucket.Store, now quota.Micros) error {
 		var refused error
 		for _, a := range asks {
-			applied, err := b.Apply(now, incarnation, a.Assignment, a.Standing)
+			applied, err := b.Apply(now, incarnation, a)
 			if err != nil {
 				refused = errors.Join(refused, err)
 				continue

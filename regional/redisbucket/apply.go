@@ -37,7 +37,7 @@ func (s *Store) Apply(ctx context.Context, incarnation string, asks []bucket.App
 	cmds := make([]redis.Cmder, len(asks))
 	for i := range asks {
 		a := &asks[i]
-		cmds[i] = newInts(ctx, evalsha(&s.scripts.apply, []string{s.stateKey, s.bucketKey(a.Assignment.Key)}, s.applyArgs(incarnation, a)))
+		cmds[i] = newInts(ctx, evalsha(&s.scripts.apply, []string{s.stateKey, s.bucketKey(a.Assignment.Key), s.lentKey}, s.applyArgs(incarnation, a)))
 	}
 	down := s.guard(ctx, "apply", func(c *redis.Client) error { return s.flush(ctx, c, &s.scripts.apply, cmds) })
 	return applications(asks, cmds, down)
@@ -102,13 +102,19 @@ func refusal(code int64) error {
 		return bucket.ErrExpired
 	case -3:
 		return bucket.ErrStaleEpoch
+	case -4:
+		return bucket.ErrSettling
 	}
 	return fmt.Errorf("unknown answer %d: %w", code, enforce.ErrStoreDown)
 }
 
 func validApply(ask *bucket.ApplyAsk) error {
 	a := &ask.Assignment
-	if err := errors.Join(bucket.Valid(a.Lease), bucket.ValidAmount(a.Credit), ask.Standing.Valid()); err != nil {
+	var loan quota.Loan
+	if a.Loan != nil {
+		loan = *a.Loan
+	}
+	if err := errors.Join(bucket.Valid(a.Lease.Add(loan.Capacity)), bucket.ValidAmount(a.Credit+loan.Credit), ask.Standing.Valid()); err != nil {
 		return fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, err)
 	}
 	return nil
@@ -116,14 +122,25 @@ func validApply(ask *bucket.ApplyAsk) error {
 
 func (s *Store) applyArgs(incarnation string, ask *bucket.ApplyAsk) []any {
 	a, st := &ask.Assignment, &ask.Standing
-	release := 0
+	release, home := 0, 0
 	if a.Release {
 		release = 1
+	}
+	if a.Home {
+		home = 1
+	}
+	var loan quota.Loan
+	var ends any = ""
+	if a.Loan != nil {
+		loan, ends = *a.Loan, int64(ask.LoanUntil)
 	}
 	return []any{
 		incarnation, uint64(a.Session), uint64(a.Epoch),
 		int64(a.Lease.Rate.Tokens), int64(a.Lease.Rate.Per), int64(a.Lease.Burst), int64(a.Credit), release,
 		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()),
+		int64(quota.MicrosOf(a.Lend)),
+		int64(loan.Capacity.Rate.Tokens), int64(loan.Capacity.Rate.Per), int64(loan.Capacity.Burst), int64(loan.Credit), ends,
+		int64(bucket.Notice), string(a.Key), home,
 	}
 }
 
@@ -135,14 +152,14 @@ func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok 
 		fields, err = s.cluster.readBucket(ctx, key)
 	} else {
 		err = s.guard(ctx, "read", func(c *redis.Client) error {
-			fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease").Result()
+			fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease", "away").Result()
 			return err
 		})
 	}
 	if err != nil {
 		return rec, false, err
 	}
-	if len(fields) != 4 || fields[0] == nil {
+	if len(fields) != 5 || fields[0] == nil {
 		return rec, false, nil
 	}
 	text := func(i int) string { t, _ := fields[i].(string); return t }
@@ -150,6 +167,10 @@ func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok 
 	at, err2 := strconv.ParseInt(text(1), 10, 64)
 	rec = bucket.Record{Level: quota.Tokens(level), At: quota.Micros(at), Incarnation: text(2)}
 	err = errors.Join(err1, err2)
+	if away := text(4); away != "" {
+		until, bad := strconv.ParseInt(away, 10, 64)
+		rec.Away, err = quota.Micros(until), errors.Join(err, bad)
+	}
 	if lease := text(3); lease != "" {
 		err = errors.Join(err, parseLease(lease, &rec))
 	}
@@ -162,10 +183,10 @@ func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok 
 // parseLease reads the lease field of a record, as apply.lua writes it.
 func parseLease(text string, rec *bucket.Record) error {
 	words := strings.Fields(text)
-	if len(words) != 7 {
-		return fmt.Errorf("lease field %q has %d words instead of 7", text, len(words))
+	if len(words) != 7 && len(words) != 11 {
+		return fmt.Errorf("lease field %q has %d words instead of 7, or 11 with a loan", text, len(words))
 	}
-	var n [7]int64
+	var n [11]int64
 	for i, w := range words {
 		v, err := strconv.ParseInt(w, 10, 64)
 		if err != nil {
@@ -176,5 +197,7 @@ func parseLease(text string, rec *bucket.Record) error {
 	rec.Session, rec.Epoch = quota.SessionID(n[0]), quota.Epoch(n[1])
 	rec.Lease = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[2]), Per: quota.Micros(n[3])}, Burst: quota.Tokens(n[4])}
 	rec.Surrendered, rec.Released = quota.Tokens(n[5]), n[6] == 1
+	rec.Loan = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[7]), Per: quota.Micros(n[8])}, Burst: quota.Tokens(n[9])}
+	rec.LoanUntil = quota.Micros(n[10])
 	return nil
 }

@@ -71,7 +71,7 @@ func decider(t *testing.T, s *Store, doc string) *enforce.Enforcer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := lease.Adopt("eu", st, cur, prev)
+	a, err := lease.Adopt("eu", 0, st, cur, prev)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ type clustered struct {
 // part is what never changes of a partition.
 type part struct {
 	stateKey string
+	lentKey  string
 	bucket   string // what its bucket keys begin with
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
@@ -59,7 +60,7 @@ func (s *Store) newClustered() *clustered {
 	for p := range c.parts {
 		head := s.cfg.Prefix + "{" + tags[p] + "}"
 		// A node that is away must not keep the others' partitions from deciding.
-		c.parts[p] = part{stateKey: head + "state", bucket: head + "b:", breaker: s.newBreaker()}
+		c.parts[p] = part{stateKey: head + "state", lentKey: head + "lent", bucket: head + "b:", breaker: s.newBreaker()}
 	}
 	c.client = redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: s.address.hosts, Username: s.address.username, Password: s.address.password, TLSConfig: s.tls(),
@@ -226,7 +227,11 @@ func (c *clustered) each(ctx context.Context, sc *script, first int, argv func(p
 		var batch []redis.Cmder
 		for p := first; p < partitions; p++ {
 			if only(p) {
-				args := evalsha(sc, []string{c.parts[p].stateKey}, argv(p))
+				keys := []string{c.parts[p].stateKey}
+				if sc == &c.s.scripts.lent {
+					keys = append(keys, c.parts[p].lentKey)
+				}
+				args := evalsha(sc, keys, argv(p))
 				args[0], args[1] = word, what
 				cmds[p] = newValues(ctx, args)
 				batch = append(batch, cmds[p])

@@ -73,8 +73,11 @@ func (c *clustered) apply(ctx context.Context, incarnation string, asks []bucket
 	for i := range asks {
 		a := &asks[i]
 		p := partitionOf(a.Assignment.Key)
-		words := c.s.applyArgs(v.parts[p].incarnation, &bucket.ApplyAsk{Assignment: a.Assignment, Standing: v.there(p, a.Standing)})
-		cmds[i] = newInts(ctx, evalsha(&c.s.scripts.apply, []string{c.parts[p].stateKey, c.bucketKey(a.Assignment.Key)}, append(words, v.incarnation)))
+		words := c.s.applyArgs(v.parts[p].incarnation, &bucket.ApplyAsk{
+			Assignment: a.Assignment, Standing: v.there(p, a.Standing),
+			LoanUntil: max(0, a.LoanUntil+v.parts[p].low), // as early as it may be
+		})
+		cmds[i] = newInts(ctx, evalsha(&c.s.scripts.apply, []string{c.parts[p].stateKey, c.bucketKey(a.Assignment.Key), c.parts[p].lentKey}, append(words, v.incarnation)))
 	}
 	_ = c.send(ctx, &c.s.scripts.apply, cmds) // each command has its own error
 	for i, cmd := range cmds {
@@ -94,11 +97,11 @@ func (c *clustered) apply(ctx context.Context, incarnation string, asks []bucket
 func (c *clustered) readBucket(ctx context.Context, key quota.Key) (fields []any, err error) {
 	p := partitionOf(key)
 	err = c.guard(ctx, "read", p, func() error {
-		fields, err = c.client.HMGet(ctx, c.bucketKey(key), "level", "at", "inc", "lease").Result()
+		fields, err = c.client.HMGet(ctx, c.bucketKey(key), "level", "at", "inc", "lease", "away").Result()
 		return err
 	})
 	v := c.view.Load()
-	if err != nil || v == nil || len(fields) != 4 || fields[1] == nil {
+	if err != nil || v == nil || len(fields) != 5 || fields[1] == nil {
 		return fields, err
 	}
 	text, _ := fields[1].(string)

@@ -111,11 +111,11 @@ func (c *clustered) read(ctx context.Context) (*view, *[partitions]partState, er
 
 // parsePart reads the reply of part.lua; ok is false when there is nothing to read.
 func parsePart(reply []any, st *partState) (ok bool) {
-	if len(reply) != 12 {
+	if len(reply) != 14 {
 		return false
 	}
 	st.State = parseState(reply)
-	st.sealed, _ = reply[11].(string)
+	st.sealed, _ = reply[13].(string)
 	return true
 }
 
@@ -188,6 +188,7 @@ func (c *clustered) sum(v *view, parts *[partitions]partState) bucket.State {
 	for p := 1; p < partitions; p++ {
 		o := v.parts[p]
 		st.MinSession = max(st.MinSession, parts[p].MinSession)
+		st.LentKnown, st.Lent = st.LentKnown && parts[p].LentKnown, st.Lent+parts[p].Lent
 		st.Since = max(st.Since, parts[p].Since-o.low)
 		st.Deadline = min(st.Deadline, parts[p].Deadline-o.high)
 		if parts[p].Session != st.Session {

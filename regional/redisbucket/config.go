@@ -139,7 +139,7 @@ type Store struct {
 
 	late error // what a Take without an answer in its budget ends with
 
-	stateKey, configKey, prevKey, bucketHead string
+	stateKey, configKey, prevKey, lentKey, bucketHead string
 
 	rights  atomic.Bool  // the user has shown all its rights
 	checked atomic.Int64 // when State last checked the server's identity, in nanoseconds since start
@@ -177,7 +177,7 @@ func open(cfg Config, edit func(source string) string) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, address: at, log: cfg.Logger, scripts: build(at.kind == cluster, edit), metrics: newMetrics(cfg.Registerer), start: time.Now(),
-		stateKey: cfg.Prefix + "state", configKey: cfg.Prefix + "config", prevKey: cfg.Prefix + "config:prev",
+		stateKey: cfg.Prefix + "state", configKey: cfg.Prefix + "config", prevKey: cfg.Prefix + "config:prev", lentKey: cfg.Prefix + "lent",
 		bucketHead: cfg.Prefix + "b:{", seed: maphash.MakeSeed(),
 	}
 	s.waiters.New = newWaiter

@@ -107,7 +107,7 @@ func TestScriptsEqualReference(t *testing.T) {
 	t.Cleanup(func() { _ = real.Close() })
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := newPrefix()
-		real.stateKey, real.configKey, real.prevKey = prefix+"state", prefix+"config", prefix+"config:prev"
+		real.stateKey, real.configKey, real.prevKey, real.lentKey = prefix+"state", prefix+"config", prefix+"config:prev", prefix+"lent"
 		real.bucketHead = prefix + "b:{"
 		real.lineup = lineup{}
 		w := &twins{t: t, ctx: ctx, real: real, ref: bucket.NewStore(), now: 1 << 40}
@@ -196,7 +196,7 @@ func (w *twins) step() {
 	w.tick(quota.Micros(rapid.SampledFrom([]int64{0, 0, 1, 17, 1000, 1e6, 1e7, 3e9, 4e14, -1, -1e6, -1e10}).Draw(w.t, "time")))
 	// Read the state of both: it advances both high-water marks.
 	w.same("state", w.ref.State(w.now), state(w.t, w.real), nil, nil)
-	switch rapid.IntRange(0, 15).Draw(w.t, "op") {
+	switch rapid.IntRange(0, 16).Draw(w.t, "op") {
 	case 0, 1, 2:
 		w.take()
 	case 3, 4, 5:
@@ -222,6 +222,8 @@ func (w *twins) step() {
 	case 14:
 		w.adopt()
 	case 15:
+		w.lend()
+	case 16:
 		if rapid.Bool().Draw(w.t, "incarnate") {
 			w.incarnate()
 		} else {
@@ -329,14 +331,50 @@ func (w *twins) apply() {
 		Epoch:   quota.Epoch(max(0, int64(rec.Epoch)+rapid.Int64Range(-1, 2).Draw(w.t, "epoch"))),
 		Release: rapid.IntRange(0, 4).Draw(w.t, "release") == 0,
 	}
-	st := w.standing()
-	want, wantErr := w.ref.Apply(w.now, inc, a, st)
-	have, err := w.real.Apply(w.ctx, inc, []bucket.ApplyAsk{{Assignment: a, Standing: st}})
+	a.Home = rapid.Bool().Draw(w.t, "home")
+	ask := bucket.ApplyAsk{Assignment: a, Standing: w.standing()}
+	switch rapid.IntRange(0, 3).Draw(w.t, "loan") {
+	case 0: // lent
+		ask.Assignment.Release, ask.Assignment.Credit, ask.Assignment.Home = true, 0, false
+		ask.Assignment.Lease = quota.Capacity{Rate: quota.Rate{Per: a.Lease.Rate.Per}}
+		ask.Assignment.Lend = w.span("lend").Duration()
+	case 1: // borrowed
+		loan := quota.Loan{Capacity: w.capacity(), Credit: w.tokens("loan credit")}
+		if rapid.Bool().Draw(w.t, "same period") {
+			loan.Capacity.Rate.Per = a.Lease.Rate.Per
+		}
+		loan.Capacity.Burst = min(loan.Capacity.Burst, quota.MaxTokens-a.Lease.Burst)
+		loan.Capacity.Rate.Tokens = min(loan.Capacity.Rate.Tokens, quota.MaxTokens-a.Lease.Rate.Tokens)
+		loan.Credit = min(loan.Credit, quota.MaxTokens-a.Credit)
+		ask.Assignment.Loan, ask.LoanUntil = &loan, max(0, w.now+w.span("until")-quota.Second)
+	}
+	want, wantErr := w.ref.Apply(w.now, inc, ask)
+	have, err := w.real.Apply(w.ctx, inc, []bucket.ApplyAsk{ask})
 	if wantErr != nil {
 		w.same("apply", nil, nil, wantErr, err)
 		return
 	}
 	w.same("apply", []quota.Applied{want}, have, nil, err)
+}
+
+func (w *twins) span(name string) quota.Micros {
+	return quota.Micros(rapid.Int64Range(0, 10e6).Draw(w.t, name))
+}
+
+// lend takes over what an older incarnation has lent, and reads what is lent.
+func (w *twins) lend() {
+	var lends []bucket.LendAsk
+	for range rapid.IntRange(0, 2).Draw(w.t, "loans") {
+		lends = append(lends, bucket.LendAsk{Key: w.key(), Standing: w.standing()})
+	}
+	inc, span := w.incarnation(), w.span("span")
+	w.same("lend", nil, nil, w.ref.Lend(w.now, inc, lends, span), w.real.Lend(w.ctx, inc, lends, span))
+	want, n := w.ref.Lent(w.now)
+	have, m, err := w.real.Lent(w.ctx)
+	w.same("lent", want, have, nil, err)
+	if n != m {
+		w.t.Fatalf("changes of what is lent: have %d, want %d", m, n)
+	}
 }
 
 func (w *twins) adopt() {
@@ -365,7 +403,7 @@ func (w *twins) same(what string, want, have any, wantErr, haveErr error) {
 	if !reflect.DeepEqual(want, have) {
 		w.t.Fatalf("%s:\nreference %+v\nredis     %+v (%v)", what, want, have, haveErr)
 	}
-	for _, sentinel := range []error{bucket.ErrIncarnation, bucket.ErrOldSession, bucket.ErrExpired, bucket.ErrStaleEpoch, bucket.ErrOldConfig} {
+	for _, sentinel := range []error{bucket.ErrIncarnation, bucket.ErrOldSession, bucket.ErrExpired, bucket.ErrStaleEpoch, bucket.ErrOldConfig, bucket.ErrSettling} {
 		if errors.Is(wantErr, sentinel) != errors.Is(haveErr, sentinel) {
 			w.t.Fatalf("%s: reference %v, redis %v", what, wantErr, haveErr)
 		}

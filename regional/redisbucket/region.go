@@ -59,8 +59,8 @@ func (s *Store) readState(ctx context.Context) (st bucket.State, ok bool, err er
 	if err != nil || len(reply) == 0 {
 		return st, false, err
 	}
-	if len(reply) != 11 {
-		return st, false, fmt.Errorf("read region state: reply of %d values instead of 11: %w", len(reply), enforce.ErrStoreDown)
+	if len(reply) != 13 {
+		return st, false, fmt.Errorf("read region state: reply of %d values instead of 13: %w", len(reply), enforce.ErrStoreDown)
 	}
 	st = parseState(reply)
 	if err := s.meet(st.Incarnation, st.Session != 0); err != nil {
@@ -69,7 +69,7 @@ func (s *Store) readState(ctx context.Context) (st bucket.State, ok bool, err er
 	return st, true, nil
 }
 
-// parseState reads the first 11 values of a reply.
+// parseState reads the first 13 values of a reply.
 func parseState(reply []any) (st bucket.State) {
 	n := func(i int) int64 { v, _ := reply[i].(int64); return v }
 	st.Now = quota.Micros(n(0))
@@ -79,6 +79,7 @@ func parseState(reply []any) (st bucket.State) {
 	st.Since, st.First = quota.Micros(n(6)), n(7) == 1
 	st.ConfigSince = quota.Micros(n(8))
 	st.Prev, st.PrevSince = uint64(n(9)), quota.Micros(n(10))
+	st.LentKnown, st.Lent = n(11) == 1, uint64(n(12))
 	return st
 }
 

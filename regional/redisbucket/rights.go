@@ -43,6 +43,7 @@ func probes(prefix string, inCluster bool) []probe {
 		{"+get", []any{"get", key}},
 		{"+hget", []any{"hget", key, "f"}},
 		{"+hmget", []any{"hmget", key, "f"}},
+		{"+hgetall", []any{"hgetall", key}},
 		{"+hdel", []any{"hdel", key, "f"}},
 		{"+pexpire", []any{"pexpire", key, 1}},
 		{"+hset", []any{"hset", key, "f", ""}},

@@ -39,6 +39,10 @@ var (
 	configSource string
 	//go:embed scripts/first.lua
 	firstSource string
+	//go:embed scripts/lend.lua
+	lendSource string
+	//go:embed scripts/lent.lua
+	lentSource string
 
 	// For a cluster (cluster.go).
 	//go:embed scripts/here.lua
@@ -64,7 +68,7 @@ type script struct {
 
 // scripts are all operations.
 type scripts struct {
-	take, charge, apply                                 script
+	take, charge, apply, lend, lent                     script
 	incarnate, state, renew, drop, adopt, config, first script
 	// In a cluster only; state is read by part there.
 	part, seal, version, refund script
@@ -87,6 +91,8 @@ func build(inCluster bool, edit func(source string) string) scripts {
 		take:      one("take", writes, preludeSource, here, bucketSource, takeSource),
 		charge:    one("charge", writes, preludeSource, here, bucketSource, chargeSource),
 		apply:     one("apply", writes, preludeSource, here, bucketSource, applySource),
+		lend:      one("lend", writes, preludeSource, here, bucketSource, lendSource),
+		lent:      one("lent", writes, preludeSource, here, lentSource),
 		incarnate: one("incarnate", writes, preludeSource, arrive, incarnateSource),
 		state:     one("state", writes, preludeSource, stateSource),
 		renew:     one("renew", writes, preludeSource, here, renewSource),
@@ -106,7 +112,7 @@ func build(inCluster bool, edit func(source string) string) scripts {
 
 func (s *scripts) all() []*script {
 	list := []*script{
-		&s.take, &s.charge, &s.apply, &s.incarnate, &s.state,
+		&s.take, &s.charge, &s.apply, &s.lend, &s.lent, &s.incarnate, &s.state,
 		&s.renew, &s.drop, &s.adopt, &s.config, &s.first,
 	}
 	if s.part.source != "" {

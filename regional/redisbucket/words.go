@@ -193,6 +193,9 @@ func balance(reply []int64, standing quota.Capacity) (b bucket.Balance, rest []i
 		Holding: bucket.Holding(reply[0]), Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]), Capacity: standing,
 	}
 	reply = reply[3:]
+	if b.Holding == bucket.OnNothing {
+		b.Capacity.Rate.Tokens, b.Capacity.Burst = 0, 0
+	}
 	if b.Holding != bucket.OnLease && b.Holding != bucket.OnHold {
 		return b, reply, true
 	}

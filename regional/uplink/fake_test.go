@@ -197,7 +197,7 @@ func (m *memory) Apply(_ context.Context, incarnation string, asks []bucket.Appl
 	var done []quota.Applied
 	var problems []error
 	for _, a := range asks {
-		one, err := m.store.Apply(m.now(), incarnation, a.Assignment, a.Standing)
+		one, err := m.store.Apply(m.now(), incarnation, a)
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -205,6 +205,15 @@ func (m *memory) Apply(_ context.Context, incarnation string, asks []bucket.Appl
 		done = append(done, one)
 	}
 	return done, errors.Join(problems...)
+}
+
+func (m *memory) Lend(_ context.Context, incarnation string, lends []bucket.LendAsk, span quota.Micros) error {
+	unlock, err := m.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return m.store.Lend(m.now(), incarnation, lends, span)
 }
 
 func (m *memory) setDown(down bool) {

@@ -196,6 +196,13 @@ func (u *Uplink) answer(ctx context.Context, m received) error {
 	if e.Agents > 0 {
 		u.last.Agents = e.Agents
 	}
+	if e.Lend != nil {
+		if err := u.lend(ctx, e.Incarnation, *e.Lend); err != nil {
+			u.problem(err)
+			u.confirm = true
+			return nil
+		}
+	}
 	if e.Renew != nil {
 		if err := u.renew(ctx, e.Incarnation, *e.Renew); err != nil {
 			// Without the session no assignment can be applied either.
@@ -211,6 +218,17 @@ func (u *Uplink) answer(ctx context.Context, m received) error {
 		u.apply(ctx, e.Incarnation, some)
 	}
 	return nil
+}
+
+// lend tells the store what it does not know that the region has on loan.
+func (u *Uplink) lend(ctx context.Context, incarnation string, l lease.Lend) error {
+	asks := make([]bucket.LendAsk, len(l.Keys))
+	for i, k := range l.Keys {
+		asks[i] = bucket.LendAsk{Key: k, Standing: u.cfg.Local.Standing(incarnation, k, u.seen.Now)}
+	}
+	return u.timed(ctx, fmt.Sprintf("take over %d loans", len(asks)), func(ctx context.Context) error {
+		return u.cfg.Store.Lend(ctx, incarnation, asks, l.Span)
+	})
 }
 
 func (u *Uplink) renew(ctx context.Context, incarnation string, r lease.Renew) error {
@@ -250,10 +268,12 @@ func (u *Uplink) adopt(ctx context.Context, incarnation string, c quota.Config) 
 	u.confirm = true
 }
 
-func (u *Uplink) apply(ctx context.Context, incarnation string, some []quota.Assignment) {
+func (u *Uplink) apply(ctx context.Context, incarnation string, some []lease.Apply) {
 	asks := make([]bucket.ApplyAsk, len(some))
 	for i, a := range some {
-		asks[i] = bucket.ApplyAsk{Assignment: a, Standing: u.cfg.Local.Standing(incarnation, a.Key, u.seen.Now)}
+		asks[i] = bucket.ApplyAsk{
+			Assignment: a.Assignment, Standing: u.cfg.Local.Standing(incarnation, a.Key, u.seen.Now), LoanUntil: a.LoanUntil,
+		}
 	}
 	var done []quota.Applied
 	err := u.timed(ctx, "apply assignments", func(ctx context.Context) (err error) {
@@ -264,6 +284,9 @@ func (u *Uplink) apply(ctx context.Context, incarnation string, some []quota.Ass
 	if err != nil && !refused(err) {
 		// They are repeated until they are confirmed.
 		u.problem(err)
+	}
+	if errors.Is(err, bucket.ErrSettling) {
+		u.settles = u.readNow().clock.Mono + bucket.Notice + quota.Second/10
 	}
 	for _, a := range done {
 		u.applied[a.Key] = a
@@ -277,7 +300,7 @@ func (u *Uplink) apply(ctx context.Context, incarnation string, some []quota.Ass
 func refused(err error) bool {
 	return !errors.Is(err, enforce.ErrStoreDown) &&
 		(errors.Is(err, bucket.ErrOldSession) || errors.Is(err, bucket.ErrStaleEpoch) ||
-			errors.Is(err, bucket.ErrExpired) || errors.Is(err, bucket.ErrIncarnation))
+			errors.Is(err, bucket.ErrExpired) || errors.Is(err, bucket.ErrIncarnation) || errors.Is(err, bucket.ErrSettling))
 }
 
 // unconfirmed returns what was applied and not yet heard by the coordinator.

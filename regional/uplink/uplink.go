@@ -29,6 +29,8 @@ type Store interface {
 	Replaced() string
 	Renew(ctx context.Context, incarnation string, session quota.SessionID, deadline quota.Micros) error
 	MarkFirst(ctx context.Context, incarnation string) error
+	// Lend records what an earlier incarnation has on loan, for as long from now.
+	Lend(ctx context.Context, incarnation string, lends []bucket.LendAsk, span quota.Micros) error
 	Drop(ctx context.Context, session quota.SessionID) error
 	// Apply applies assignments, each once, and returns the answers of those that
 	// are applied; the error joins what kept the others from it.
@@ -99,6 +101,7 @@ type Uplink struct {
 	confirm bool          // something was applied or adopted that the coordinator should hear of
 	hurried bool          // some key needs the coordinator now
 	fresh   bool          // something was applied since the last message
+	settles quota.Micros  // when to ask again for assignments that lend, on the monotonic clock; 0 for never
 	beside  []quota.Usage // reported beside a sync; the next answer says that it was heard
 	seen    bucket.State  // as read for the last sync
 	toldAt  time.Time     // when a problem was last logged
@@ -167,6 +170,9 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := u.readNow()
+		if u.settles > 0 && now.clock.Mono >= u.settles {
+			u.settles, u.confirm = 0, true // the answer repeats what was not confirmed
+		}
 		wait := u.keeper.NextSync(now.clock, lease.Pending{
 			Usage: u.cfg.Demand.Changed() > 0, Urgent: u.hurried, Applied: u.confirm,
 		}).Duration()

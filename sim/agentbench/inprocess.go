@@ -151,7 +151,7 @@ func decider(descriptor string) (func(value string) error, error) {
 		return nil, err
 	}
 	cur, prev := m.store.Config()
-	a, err := lease.Adopt("here", m.store.State(m.now()), cur, prev)
+	a, err := lease.Adopt("here", 0, m.store.State(m.now()), cur, prev)
 	if err != nil {
 		return nil, err
 	}

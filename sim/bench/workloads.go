@@ -94,8 +94,9 @@ func Workloads() (all []Workload) {
 			s := thousand
 			s.standing = standing
 			p := s.plan(fmt.Sprintf("one busy of %d, share %g", len(names), standing), names...)
-			load(&p, names[0], workload.Steady(3000))
-			add(Workload{Name: p.Name, About: "all demand in one region; the standing shares of the others are idle", Goal: 0.99, Plan: p})
+			load(&p, names[0], workload.Steady(1500))
+			p.Duration = start + 300*quota.Second // several times as long as a loan lasts
+			add(Workload{Name: p.Name, About: "all demand in one region; the standing shares of the others are idle, and lent to it", Goal: 0.99, Plan: p})
 		}
 	}
 	{

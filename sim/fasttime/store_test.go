@@ -153,7 +153,7 @@ func (c *client) Apply(ctx context.Context, incarnation string, asks []bucket.Ap
 	err = c.do(ctx, func(s *bucket.Store) error {
 		var refused error
 		for _, a := range asks {
-			applied, err := s.Apply(now(), incarnation, a.Assignment, a.Standing)
+			applied, err := s.Apply(now(), incarnation, a)
 			if err != nil {
 				refused = errors.Join(refused, err)
 				continue
@@ -171,6 +171,15 @@ func (c *client) Renew(ctx context.Context, incarnation string, session quota.Se
 
 func (c *client) MarkFirst(ctx context.Context, incarnation string) error {
 	return c.do(ctx, func(s *bucket.Store) error { return s.MarkFirst(incarnation) })
+}
+
+func (c *client) Lend(ctx context.Context, incarnation string, lends []bucket.LendAsk, span quota.Micros) error {
+	return c.do(ctx, func(s *bucket.Store) error { return s.Lend(now(), incarnation, lends, span) })
+}
+
+func (c *client) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error) {
+	err = c.do(ctx, func(s *bucket.Store) error { lent, changes = s.Lent(now()); return nil })
+	return lent, changes, err
 }
 
 func (c *client) Drop(ctx context.Context, session quota.SessionID) error {

@@ -47,25 +47,23 @@ var capacityMutants = []Mutant{
 		Breaks: "The end of a session brings back the tokens of its leases, though the region may have spent them.",
 		Edits: []Edit{{
 			File: "coordinator/ledger/session.go",
-			Old:  "l.change(a, func() { a.release(r.Name) })",
-			New: `l.change(a, func() {
-				held := a.Reserved(r.Name).Burst
+			Old:  "				a.release(r.Name)\n",
+			New: `				held := a.Reserved(r.Name).Burst
 				a.release(r.Name)
 				a.level += held - a.Reserved(r.Name).Burst
-			})`,
+`,
 		}},
 	}, {
 		Name:   "refund-of-credit-in-flight",
 		Breaks: "The end of a session brings back the credit that was not confirmed, though the region may have it.",
 		Edits: []Edit{{
 			File: "coordinator/ledger/session.go",
-			Old:  "l.change(a, func() { a.release(r.Name) })",
-			New: `l.change(a, func() {
-				if f := a.holding(r.Name).Flight; f != nil {
+			Old:  "				a.release(r.Name)\n",
+			New: `				if f := a.holding(r.Name).Flight; f != nil {
 					a.level += f.Credit
 				}
 				a.release(r.Name)
-			})`,
+`,
 		}},
 	}, {
 		Name:   "stale-confirmation",
@@ -80,8 +78,8 @@ var capacityMutants = []Mutant{
 		Breaks: "An account is forgotten once nobody holds a lease, and begins anew with a full pool.",
 		Edits: []Edit{{
 			File: "coordinator/ledger/account.go",
-			Old:  "return len(a.held) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)",
-			New:  "return len(a.held) == 0",
+			Old:  "return len(a.held) == 0 && len(a.loans) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)",
+			New:  "return len(a.held) == 0 && len(a.loans) == 0",
 		}},
 	}, {
 		Name:   "clock-jumps-with-the-leader",

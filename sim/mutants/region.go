@@ -76,8 +76,8 @@ var regionMutants = []Mutant{
 		Breaks: "When the store goes away the agent's own buckets start full, beside the ones in the store.",
 		Edits: []Edit{{
 			File: "regional/enforce/ladder.go",
-			Old:  "share.Refill(0, now-quota.MicrosOf(l.since))",
-			New:  "share.Refill(share.Burst, now-quota.MicrosOf(l.since))",
+			Old:  "share.Refill(0, now-max(quota.MicrosOf(l.since), back))",
+			New:  "share.Refill(share.Burst, now-max(quota.MicrosOf(l.since), back))",
 		}},
 	}, {
 		Name:   "outage-is-not-charged",

@@ -809,6 +809,12 @@ type LeaseHolder struct {
 	InFlight      *Assignment `protobuf:"bytes,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	StandingShare *Capacity   `protobuf:"bytes,6,opt,name=standing_share,json=standingShare,proto3" json:"standing_share,omitempty"`
 	HoldsLease    bool        `protobuf:"varint,7,opt,name=holds_lease,json=holdsLease,proto3" json:"holds_lease,omitempty"`
+	// lent says that the region's standing share is on loan, to lent_to; empty while
+	// nobody borrows it.
+	Lent   bool   `protobuf:"varint,8,opt,name=lent,proto3" json:"lent,omitempty"`
+	LentTo string `protobuf:"bytes,9,opt,name=lent_to,json=lentTo,proto3" json:"lent_to,omitempty"`
+	// borrowed is what the region has of the standing shares of others, beside its lease.
+	Borrowed      *Capacity `protobuf:"bytes,10,opt,name=borrowed,proto3" json:"borrowed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,6 +896,27 @@ func (x *LeaseHolder) GetHoldsLease() bool {
 		return x.HoldsLease
 	}
 	return false
+}
+
+func (x *LeaseHolder) GetLent() bool {
+	if x != nil {
+		return x.Lent
+	}
+	return false
+}
+
+func (x *LeaseHolder) GetLentTo() string {
+	if x != nil {
+		return x.LentTo
+	}
+	return ""
+}
+
+func (x *LeaseHolder) GetBorrowed() *Capacity {
+	if x != nil {
+		return x.Borrowed
+	}
+	return nil
 }
 
 type Account struct {
@@ -1685,7 +1712,7 @@ const file_quorate_v1_admin_proto_rawDesc = "" +
 	"\x11ListLeasesRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x05R\x05limit\"\x94\x02\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"\xf3\x02\n" +
 	"\vLeaseHolder\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12*\n" +
 	"\x05lease\x18\x02 \x01(\v2\x14.quorate.v1.CapacityR\x05lease\x12\x18\n" +
@@ -1694,7 +1721,11 @@ const file_quorate_v1_admin_proto_rawDesc = "" +
 	"\tin_flight\x18\x05 \x01(\v2\x16.quorate.v1.AssignmentR\binFlight\x12;\n" +
 	"\x0estanding_share\x18\x06 \x01(\v2\x14.quorate.v1.CapacityR\rstandingShare\x12\x1f\n" +
 	"\vholds_lease\x18\a \x01(\bR\n" +
-	"holdsLease\"\x92\x02\n" +
+	"holdsLease\x12\x12\n" +
+	"\x04lent\x18\b \x01(\bR\x04lent\x12\x17\n" +
+	"\alent_to\x18\t \x01(\tR\x06lentTo\x120\n" +
+	"\bborrowed\x18\n" +
+	" \x01(\v2\x14.quorate.v1.CapacityR\bborrowed\"\x92\x02\n" +
 	"\aAccount\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12\x1e\n" +
@@ -1826,38 +1857,39 @@ var file_quorate_v1_admin_proto_depIdxs = []int32{
 	25, // 5: quorate.v1.LeaseHolder.lease:type_name -> quorate.v1.Capacity
 	26, // 6: quorate.v1.LeaseHolder.in_flight:type_name -> quorate.v1.Assignment
 	25, // 7: quorate.v1.LeaseHolder.standing_share:type_name -> quorate.v1.Capacity
-	25, // 8: quorate.v1.Account.limit:type_name -> quorate.v1.Capacity
-	25, // 9: quorate.v1.Account.pool:type_name -> quorate.v1.Capacity
-	13, // 10: quorate.v1.Account.holders:type_name -> quorate.v1.LeaseHolder
-	14, // 11: quorate.v1.ListLeasesResponse.accounts:type_name -> quorate.v1.Account
-	16, // 12: quorate.v1.ExplainRequest.entries:type_name -> quorate.v1.Entry
-	14, // 13: quorate.v1.ExplainedLimit.account:type_name -> quorate.v1.Account
-	18, // 14: quorate.v1.ExplainedLimit.demand:type_name -> quorate.v1.RegionDemand
-	19, // 15: quorate.v1.ExplainResponse.limits:type_name -> quorate.v1.ExplainedLimit
-	22, // 16: quorate.v1.NodeStatusResponse.servers:type_name -> quorate.v1.Server
-	0,  // 17: quorate.v1.Admin.GetRules:input_type -> quorate.v1.GetRulesRequest
-	2,  // 18: quorate.v1.Admin.ApplyRules:input_type -> quorate.v1.ApplyRulesRequest
-	5,  // 19: quorate.v1.Admin.ListRegions:input_type -> quorate.v1.ListRegionsRequest
-	8,  // 20: quorate.v1.Admin.AddRegion:input_type -> quorate.v1.AddRegionRequest
-	9,  // 21: quorate.v1.Admin.DrainRegion:input_type -> quorate.v1.DrainRegionRequest
-	10, // 22: quorate.v1.Admin.RemoveRegion:input_type -> quorate.v1.RemoveRegionRequest
-	12, // 23: quorate.v1.Admin.ListLeases:input_type -> quorate.v1.ListLeasesRequest
-	17, // 24: quorate.v1.Admin.Explain:input_type -> quorate.v1.ExplainRequest
-	21, // 25: quorate.v1.Admin.NodeStatus:input_type -> quorate.v1.NodeStatusRequest
-	1,  // 26: quorate.v1.Admin.GetRules:output_type -> quorate.v1.GetRulesResponse
-	3,  // 27: quorate.v1.Admin.ApplyRules:output_type -> quorate.v1.ApplyRulesResponse
-	7,  // 28: quorate.v1.Admin.ListRegions:output_type -> quorate.v1.ListRegionsResponse
-	11, // 29: quorate.v1.Admin.AddRegion:output_type -> quorate.v1.RegionChange
-	11, // 30: quorate.v1.Admin.DrainRegion:output_type -> quorate.v1.RegionChange
-	11, // 31: quorate.v1.Admin.RemoveRegion:output_type -> quorate.v1.RegionChange
-	15, // 32: quorate.v1.Admin.ListLeases:output_type -> quorate.v1.ListLeasesResponse
-	20, // 33: quorate.v1.Admin.Explain:output_type -> quorate.v1.ExplainResponse
-	23, // 34: quorate.v1.Admin.NodeStatus:output_type -> quorate.v1.NodeStatusResponse
-	26, // [26:35] is the sub-list for method output_type
-	17, // [17:26] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	25, // 8: quorate.v1.LeaseHolder.borrowed:type_name -> quorate.v1.Capacity
+	25, // 9: quorate.v1.Account.limit:type_name -> quorate.v1.Capacity
+	25, // 10: quorate.v1.Account.pool:type_name -> quorate.v1.Capacity
+	13, // 11: quorate.v1.Account.holders:type_name -> quorate.v1.LeaseHolder
+	14, // 12: quorate.v1.ListLeasesResponse.accounts:type_name -> quorate.v1.Account
+	16, // 13: quorate.v1.ExplainRequest.entries:type_name -> quorate.v1.Entry
+	14, // 14: quorate.v1.ExplainedLimit.account:type_name -> quorate.v1.Account
+	18, // 15: quorate.v1.ExplainedLimit.demand:type_name -> quorate.v1.RegionDemand
+	19, // 16: quorate.v1.ExplainResponse.limits:type_name -> quorate.v1.ExplainedLimit
+	22, // 17: quorate.v1.NodeStatusResponse.servers:type_name -> quorate.v1.Server
+	0,  // 18: quorate.v1.Admin.GetRules:input_type -> quorate.v1.GetRulesRequest
+	2,  // 19: quorate.v1.Admin.ApplyRules:input_type -> quorate.v1.ApplyRulesRequest
+	5,  // 20: quorate.v1.Admin.ListRegions:input_type -> quorate.v1.ListRegionsRequest
+	8,  // 21: quorate.v1.Admin.AddRegion:input_type -> quorate.v1.AddRegionRequest
+	9,  // 22: quorate.v1.Admin.DrainRegion:input_type -> quorate.v1.DrainRegionRequest
+	10, // 23: quorate.v1.Admin.RemoveRegion:input_type -> quorate.v1.RemoveRegionRequest
+	12, // 24: quorate.v1.Admin.ListLeases:input_type -> quorate.v1.ListLeasesRequest
+	17, // 25: quorate.v1.Admin.Explain:input_type -> quorate.v1.ExplainRequest
+	21, // 26: quorate.v1.Admin.NodeStatus:input_type -> quorate.v1.NodeStatusRequest
+	1,  // 27: quorate.v1.Admin.GetRules:output_type -> quorate.v1.GetRulesResponse
+	3,  // 28: quorate.v1.Admin.ApplyRules:output_type -> quorate.v1.ApplyRulesResponse
+	7,  // 29: quorate.v1.Admin.ListRegions:output_type -> quorate.v1.ListRegionsResponse
+	11, // 30: quorate.v1.Admin.AddRegion:output_type -> quorate.v1.RegionChange
+	11, // 31: quorate.v1.Admin.DrainRegion:output_type -> quorate.v1.RegionChange
+	11, // 32: quorate.v1.Admin.RemoveRegion:output_type -> quorate.v1.RegionChange
+	15, // 33: quorate.v1.Admin.ListLeases:output_type -> quorate.v1.ListLeasesResponse
+	20, // 34: quorate.v1.Admin.Explain:output_type -> quorate.v1.ExplainResponse
+	23, // 35: quorate.v1.Admin.NodeStatus:output_type -> quorate.v1.NodeStatusResponse
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_quorate_v1_admin_proto_init() }

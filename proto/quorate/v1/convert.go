@@ -28,7 +28,7 @@ func FromRequest(r quota.SyncRequest) *SyncRequest {
 	m := &SyncRequest{
 		Seq: r.Seq, Cluster: r.Cluster, Region: r.Region, Agent: r.Agent,
 		Incarnation: &Incarnation{Id: r.Incarnation.ID, Replaces: r.Incarnation.Replaces},
-		Session:     uint64(r.Session), Drop: r.Drop, Config: r.Config, Leaving: r.Leaving,
+		Session:     uint64(r.Session), Drop: r.Drop, Config: r.Config, Leaving: r.Leaving, Forgot: r.Forgot,
 	}
 	for _, u := range r.Usage {
 		m.Usage = append(m.Usage, FromUsage(u))
@@ -53,7 +53,7 @@ func ToRequest(m *SyncRequest) (quota.SyncRequest, error) {
 	r := quota.SyncRequest{
 		Seq: m.GetSeq(), Cluster: m.GetCluster(), Region: m.GetRegion(), Agent: m.GetAgent(),
 		Incarnation: quota.Incarnation{ID: m.GetIncarnation().GetId(), Replaces: m.GetIncarnation().GetReplaces()},
-		Drop:        m.GetDrop(), Leaving: m.GetLeaving(),
+		Drop:        m.GetDrop(), Leaving: m.GetLeaving(), Forgot: m.GetForgot(),
 	}
 	var err error
 	if r.Session, err = ToSession(m.GetSession()); err != nil {
@@ -82,6 +82,9 @@ func FromResponse(r quota.SyncResponse) *SyncResponse {
 	}
 	for _, a := range r.Assignments {
 		m.Assignments = append(m.Assignments, FromAssignment(a))
+	}
+	if r.Lent != nil {
+		m.Lent = FromLent(*r.Lent)
 	}
 	if r.Refusal != nil {
 		m.Refusal = &Refusal{Code: RefusalCode(r.Refusal.Code), Message: r.Refusal.Message}
@@ -114,6 +117,13 @@ func ToResponse(m *SyncResponse) (quota.SyncResponse, error) {
 	}
 	if r.Assignments, err = each("assignments", m.GetAssignments(), ToAssignment); err != nil {
 		return quota.SyncResponse{}, err
+	}
+	if m.GetLent() != nil {
+		lent, err := ToLent(m.GetLent())
+		if err != nil {
+			return quota.SyncResponse{}, err
+		}
+		r.Lent = &lent
 	}
 	if f := m.GetRefusal(); f != nil {
 		r.Refusal = &quota.Refusal{Code: quota.RefusalCode(f.GetCode()), Message: f.GetMessage()}
@@ -187,15 +197,22 @@ func ToApplied(m *Applied) (a quota.Applied, err error) {
 
 // FromAssignment encodes a.
 func FromAssignment(a quota.Assignment) *Assignment {
-	return &Assignment{
+	m := &Assignment{
 		Key: []byte(a.Key), Session: uint64(a.Session), Epoch: uint64(a.Epoch),
 		Lease: FromCapacity(a.Lease), CreditMicrotokens: int64(a.Credit), Release: a.Release,
+		LendUs: a.Lend.Microseconds(), Home: a.Home,
 	}
+	if a.Loan != nil {
+		m.Loan = &Loan{
+			Capacity: FromCapacity(a.Loan.Capacity), CreditMicrotokens: int64(a.Loan.Credit), LeftUs: a.Loan.Left.Microseconds(),
+		}
+	}
+	return m
 }
 
 // ToAssignment decodes and validates m.
 func ToAssignment(m *Assignment) (a quota.Assignment, err error) {
-	a.Release = m.GetRelease()
+	a.Release, a.Home = m.GetRelease(), m.GetHome()
 	if a.Key, err = ToKey(m.GetKey()); err != nil {
 		return quota.Assignment{}, err
 	}
@@ -208,7 +225,48 @@ func ToAssignment(m *Assignment) (a quota.Assignment, err error) {
 	if a.Credit, err = tokens("credit_microtokens", m.GetCreditMicrotokens(), 0); err != nil {
 		return quota.Assignment{}, err
 	}
+	if a.Lend, err = ToDuration("lend_us", m.GetLendUs()); err != nil {
+		return quota.Assignment{}, err
+	}
+	if m.GetLoan() != nil {
+		if a.Loan, err = toLoan(m.GetLoan()); err != nil {
+			return quota.Assignment{}, err
+		}
+	}
 	return a, nil
+}
+
+func toLoan(m *Loan) (*quota.Loan, error) {
+	var l quota.Loan
+	var err error
+	if l.Capacity, err = ToCapacity(m.GetCapacity()); err != nil {
+		return nil, err
+	}
+	if l.Credit, err = tokens("loan.credit_microtokens", m.GetCreditMicrotokens(), 0); err != nil {
+		return nil, err
+	}
+	if l.Left, err = ToDuration("loan.left_us", m.GetLeftUs()); err != nil {
+		return nil, err
+	}
+	return &l, nil
+}
+
+// FromLent encodes l.
+func FromLent(l quota.Lent) *Lent {
+	m := &Lent{ForUs: l.For.Microseconds()}
+	for _, k := range l.Keys {
+		m.Keys = append(m.Keys, []byte(k))
+	}
+	return m
+}
+
+// ToLent decodes and validates m.
+func ToLent(m *Lent) (l quota.Lent, err error) {
+	if l.For, err = ToDuration("lent.for_us", m.GetForUs()); err != nil {
+		return quota.Lent{}, err
+	}
+	l.Keys, err = each("lent.keys", m.GetKeys(), ToKey)
+	return l, err
 }
 
 // FromCapacity encodes c.

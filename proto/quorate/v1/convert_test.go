@@ -15,7 +15,7 @@ var (
 	capacity = quota.Capacity{Rate: quota.Rate{Tokens: quota.Whole(100), Per: 60 * quota.Second}, Burst: quota.MaxTokens}
 	request  = quota.SyncRequest{
 		Seq: 7, Cluster: "c1", Region: "eu", Agent: "eu-1", Incarnation: quota.Incarnation{ID: "b", Replaces: "a"},
-		Session: 3, Drop: true, Config: 9, Leaving: true,
+		Session: 3, Drop: true, Config: 9, Leaving: true, Forgot: true,
 		Usage: []quota.Usage{{
 			Key: "api|user=\xff", Window: 200 * time.Millisecond, Admitted: quota.Token, Denied: 2 * quota.Token,
 			Largest: quota.Token, Level: -5, Burst: 8, Epoch: 4,
@@ -28,8 +28,12 @@ var (
 			Version: 9, Sources: []quota.Source{{Name: "a.yaml", Text: "domain: api"}},
 			Shares: quota.Shares{{Region: "eu", Weight: 0}, {Region: "us", Weight: quota.MaxWeight}},
 		},
-		Assignments: []quota.Assignment{{Key: "api|user=1", Session: 3, Epoch: 5, Lease: capacity, Credit: 6, Release: true}},
-		Refusal:     &quota.Refusal{Code: quota.RefusedSecondStore, Message: "two stores"},
+		Assignments: []quota.Assignment{{
+			Key: "api|user=1", Session: 3, Epoch: 5, Lease: capacity, Credit: 6, Release: true, Lend: time.Minute, Home: true,
+			Loan: &quota.Loan{Capacity: capacity, Credit: 7, Left: time.Second},
+		}},
+		Lent:    &quota.Lent{Keys: []quota.Key{"api|user=2"}, For: time.Hour},
+		Refusal: &quota.Refusal{Code: quota.RefusedSecondStore, Message: "two stores"},
 	}
 )
 
@@ -90,16 +94,22 @@ func TestDecodingRefusesWhatNoPeerSends(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string]func(*SyncResponse){
-		"negative ttl":         func(m *SyncResponse) { m.TtlUs = -1 },
-		"negative agents":      func(m *SyncResponse) { m.Agents = -1 },
-		"unsorted shares":      func(m *SyncResponse) { m.Config.Shares[0].Region = "zz" },
-		"repeated region":      func(m *SyncResponse) { m.Config.Shares[0].Region = "us" },
-		"weight too large":     func(m *SyncResponse) { m.Config.Shares[0].Weight = quota.MaxWeight + 1 },
-		"negative credit":      func(m *SyncResponse) { m.Assignments[0].CreditMicrotokens = -1 },
-		"negative burst":       func(m *SyncResponse) { m.Assignments[0].Lease.BurstMicrotokens = -1 },
-		"rate without period":  func(m *SyncResponse) { m.Assignments[0].Lease.Rate.PerUs = 0 },
-		"negative period":      func(m *SyncResponse) { m.Assignments[0].Lease.Rate.PerUs = -1 },
-		"assignment, no epoch": func(m *SyncResponse) { m.Assignments[0].Epoch = 0 },
+		"negative ttl":                  func(m *SyncResponse) { m.TtlUs = -1 },
+		"negative agents":               func(m *SyncResponse) { m.Agents = -1 },
+		"unsorted shares":               func(m *SyncResponse) { m.Config.Shares[0].Region = "zz" },
+		"repeated region":               func(m *SyncResponse) { m.Config.Shares[0].Region = "us" },
+		"weight too large":              func(m *SyncResponse) { m.Config.Shares[0].Weight = quota.MaxWeight + 1 },
+		"negative credit":               func(m *SyncResponse) { m.Assignments[0].CreditMicrotokens = -1 },
+		"negative burst":                func(m *SyncResponse) { m.Assignments[0].Lease.BurstMicrotokens = -1 },
+		"rate without period":           func(m *SyncResponse) { m.Assignments[0].Lease.Rate.PerUs = 0 },
+		"negative period":               func(m *SyncResponse) { m.Assignments[0].Lease.Rate.PerUs = -1 },
+		"lent for less than nothing":    func(m *SyncResponse) { m.Assignments[0].LendUs = -1 },
+		"a loan of less than nothing":   func(m *SyncResponse) { m.Assignments[0].Loan.Capacity.BurstMicrotokens = -1 },
+		"a loan's credit below nothing": func(m *SyncResponse) { m.Assignments[0].Loan.CreditMicrotokens = -1 },
+		"a loan that is over before":    func(m *SyncResponse) { m.Assignments[0].Loan.LeftUs = -1 },
+		"lent, no key":                  func(m *SyncResponse) { m.Lent.Keys[0] = nil },
+		"lent until before now":         func(m *SyncResponse) { m.Lent.ForUs = -1 },
+		"assignment, no epoch":          func(m *SyncResponse) { m.Assignments[0].Epoch = 0 },
 	} {
 		m := FromResponse(response)
 		bad(m)

@@ -457,18 +457,20 @@ func (x *Applied) GetSurrenderedMicrotokens() int64 {
 }
 
 type SyncRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Region        string                 `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
-	Agent         string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	Incarnation   *Incarnation           `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Session       uint64                 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
-	Drop          bool                   `protobuf:"varint,7,opt,name=drop,proto3" json:"drop,omitempty"`
-	Config        uint64                 `protobuf:"varint,8,opt,name=config,proto3" json:"config,omitempty"`
-	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	Usage         []*Usage               `protobuf:"bytes,10,rep,name=usage,proto3" json:"usage,omitempty"`
-	Applied       []*Applied             `protobuf:"bytes,11,rep,name=applied,proto3" json:"applied,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Seq         uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Cluster     string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Region      string                 `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
+	Agent       string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	Incarnation *Incarnation           `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Session     uint64                 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
+	Drop        bool                   `protobuf:"varint,7,opt,name=drop,proto3" json:"drop,omitempty"`
+	Config      uint64                 `protobuf:"varint,8,opt,name=config,proto3" json:"config,omitempty"`
+	Leaving     bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Usage       []*Usage               `protobuf:"bytes,10,rep,name=usage,proto3" json:"usage,omitempty"`
+	Applied     []*Applied             `protobuf:"bytes,11,rep,name=applied,proto3" json:"applied,omitempty"`
+	// forgot asks what of the region's standing shares is on loan.
+	Forgot        bool `protobuf:"varint,12,opt,name=forgot,proto3" json:"forgot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,6 +582,13 @@ func (x *SyncRequest) GetApplied() []*Applied {
 	return nil
 }
 
+func (x *SyncRequest) GetForgot() bool {
+	if x != nil {
+		return x.Forgot
+	}
+	return false
+}
+
 type Assignment struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Key               []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -588,8 +597,14 @@ type Assignment struct {
 	Lease             *Capacity              `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	CreditMicrotokens int64                  `protobuf:"varint,5,opt,name=credit_microtokens,json=creditMicrotokens,proto3" json:"credit_microtokens,omitempty"`
 	Release           bool                   `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// lend_us, when not 0, takes the standing share away too, for that long.
+	LendUs int64 `protobuf:"varint,7,opt,name=lend_us,json=lendUs,proto3" json:"lend_us,omitempty"`
+	// loan comes beside the lease.
+	Loan *Loan `protobuf:"bytes,8,opt,name=loan,proto3" json:"loan,omitempty"`
+	// home says that the standing share is not on loan any more.
+	Home          bool `protobuf:"varint,9,opt,name=home,proto3" json:"home,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
@@ -664,6 +679,143 @@ func (x *Assignment) GetRelease() bool {
 	return false
 }
 
+func (x *Assignment) GetLendUs() int64 {
+	if x != nil {
+		return x.LendUs
+	}
+	return 0
+}
+
+func (x *Assignment) GetLoan() *Loan {
+	if x != nil {
+		return x.Loan
+	}
+	return nil
+}
+
+func (x *Assignment) GetHome() bool {
+	if x != nil {
+		return x.Home
+	}
+	return false
+}
+
+// Loan is another region's standing share, to be used for left_us after the
+// request was sent that this message answers. In a push it is not given.
+type Loan struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Capacity          *Capacity              `protobuf:"bytes,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	CreditMicrotokens int64                  `protobuf:"varint,2,opt,name=credit_microtokens,json=creditMicrotokens,proto3" json:"credit_microtokens,omitempty"`
+	LeftUs            int64                  `protobuf:"varint,3,opt,name=left_us,json=leftUs,proto3" json:"left_us,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Loan) Reset() {
+	*x = Loan{}
+	mi := &file_quorate_v1_lease_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loan) ProtoMessage() {}
+
+func (x *Loan) ProtoReflect() protoreflect.Message {
+	mi := &file_quorate_v1_lease_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loan.ProtoReflect.Descriptor instead.
+func (*Loan) Descriptor() ([]byte, []int) {
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Loan) GetCapacity() *Capacity {
+	if x != nil {
+		return x.Capacity
+	}
+	return nil
+}
+
+func (x *Loan) GetCreditMicrotokens() int64 {
+	if x != nil {
+		return x.CreditMicrotokens
+	}
+	return 0
+}
+
+func (x *Loan) GetLeftUs() int64 {
+	if x != nil {
+		return x.LeftUs
+	}
+	return 0
+}
+
+// Lent names the keys of which the region's standing share is on loan: all of
+// them, since its store has lost what it knew. None ends later than for_us.
+type Lent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	ForUs         int64                  `protobuf:"varint,2,opt,name=for_us,json=forUs,proto3" json:"for_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lent) Reset() {
+	*x = Lent{}
+	mi := &file_quorate_v1_lease_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lent) ProtoMessage() {}
+
+func (x *Lent) ProtoReflect() protoreflect.Message {
+	mi := &file_quorate_v1_lease_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lent.ProtoReflect.Descriptor instead.
+func (*Lent) Descriptor() ([]byte, []int) {
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Lent) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Lent) GetForUs() int64 {
+	if x != nil {
+		return x.ForUs
+	}
+	return 0
+}
+
 type Source struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -674,7 +826,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_quorate_v1_lease_proto_msgTypes[8]
+	mi := &file_quorate_v1_lease_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +838,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_quorate_v1_lease_proto_msgTypes[8]
+	mi := &file_quorate_v1_lease_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +851,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{8}
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Source) GetName() string {
@@ -726,7 +878,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_quorate_v1_lease_proto_msgTypes[9]
+	mi := &file_quorate_v1_lease_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +890,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_quorate_v1_lease_proto_msgTypes[9]
+	mi := &file_quorate_v1_lease_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +903,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{9}
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Share) GetRegion() string {
@@ -779,7 +931,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_quorate_v1_lease_proto_msgTypes[10]
+	mi := &file_quorate_v1_lease_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +943,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_quorate_v1_lease_proto_msgTypes[10]
+	mi := &file_quorate_v1_lease_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +956,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{10}
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Config) GetVersion() uint64 {
@@ -838,7 +990,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_quorate_v1_lease_proto_msgTypes[11]
+	mi := &file_quorate_v1_lease_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1002,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_quorate_v1_lease_proto_msgTypes[11]
+	mi := &file_quorate_v1_lease_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1015,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{11}
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Refusal) GetCode() RefusalCode {
@@ -891,13 +1043,14 @@ type SyncResponse struct {
 	Config        *Config                `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
 	Assignments   []*Assignment          `protobuf:"bytes,8,rep,name=assignments,proto3" json:"assignments,omitempty"`
 	Refusal       *Refusal               `protobuf:"bytes,9,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Lent          *Lent                  `protobuf:"bytes,10,opt,name=lent,proto3" json:"lent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_quorate_v1_lease_proto_msgTypes[12]
+	mi := &file_quorate_v1_lease_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1062,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quorate_v1_lease_proto_msgTypes[12]
+	mi := &file_quorate_v1_lease_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1075,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{12}
+	return file_quorate_v1_lease_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SyncResponse) GetSeq() uint64 {
@@ -988,6 +1141,13 @@ func (x *SyncResponse) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *SyncResponse) GetLent() *Lent {
+	if x != nil {
+		return x.Lent
+	}
+	return nil
+}
+
 var File_quorate_v1_lease_proto protoreflect.FileDescriptor
 
 const file_quorate_v1_lease_proto_rawDesc = "" +
@@ -1020,7 +1180,7 @@ const file_quorate_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x127\n" +
-	"\x17surrendered_microtokens\x18\x04 \x01(\x03R\x16surrenderedMicrotokens\"\xda\x02\n" +
+	"\x17surrendered_microtokens\x18\x04 \x01(\x03R\x16surrenderedMicrotokens\"\xf2\x02\n" +
 	"\vSyncRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -1033,7 +1193,8 @@ const file_quorate_v1_lease_proto_rawDesc = "" +
 	"\aleaving\x18\t \x01(\bR\aleaving\x12'\n" +
 	"\x05usage\x18\n" +
 	" \x03(\v2\x11.quorate.v1.UsageR\x05usage\x12-\n" +
-	"\aapplied\x18\v \x03(\v2\x13.quorate.v1.AppliedR\aapplied\"\xc3\x01\n" +
+	"\aapplied\x18\v \x03(\v2\x13.quorate.v1.AppliedR\aapplied\x12\x16\n" +
+	"\x06forgot\x18\f \x01(\bR\x06forgot\"\x96\x02\n" +
 	"\n" +
 	"Assignment\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
@@ -1041,7 +1202,17 @@ const file_quorate_v1_lease_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12*\n" +
 	"\x05lease\x18\x04 \x01(\v2\x14.quorate.v1.CapacityR\x05lease\x12-\n" +
 	"\x12credit_microtokens\x18\x05 \x01(\x03R\x11creditMicrotokens\x12\x18\n" +
-	"\arelease\x18\x06 \x01(\bR\arelease\"0\n" +
+	"\arelease\x18\x06 \x01(\bR\arelease\x12\x17\n" +
+	"\alend_us\x18\a \x01(\x03R\x06lendUs\x12$\n" +
+	"\x04loan\x18\b \x01(\v2\x10.quorate.v1.LoanR\x04loan\x12\x12\n" +
+	"\x04home\x18\t \x01(\bR\x04home\"\x80\x01\n" +
+	"\x04Loan\x120\n" +
+	"\bcapacity\x18\x01 \x01(\v2\x14.quorate.v1.CapacityR\bcapacity\x12-\n" +
+	"\x12credit_microtokens\x18\x02 \x01(\x03R\x11creditMicrotokens\x12\x17\n" +
+	"\aleft_us\x18\x03 \x01(\x03R\x06leftUs\"1\n" +
+	"\x04Lent\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\fR\x04keys\x12\x15\n" +
+	"\x06for_us\x18\x02 \x01(\x03R\x05forUs\"0\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"7\n" +
@@ -1054,7 +1225,7 @@ const file_quorate_v1_lease_proto_rawDesc = "" +
 	"\x06shares\x18\x03 \x03(\v2\x11.quorate.v1.ShareR\x06shares\"P\n" +
 	"\aRefusal\x12+\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x17.quorate.v1.RefusalCodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xae\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xd4\x02\n" +
 	"\fSyncResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
@@ -1064,7 +1235,9 @@ const file_quorate_v1_lease_proto_rawDesc = "" +
 	"\x06agents\x18\x06 \x01(\x05R\x06agents\x12*\n" +
 	"\x06config\x18\a \x01(\v2\x12.quorate.v1.ConfigR\x06config\x128\n" +
 	"\vassignments\x18\b \x03(\v2\x16.quorate.v1.AssignmentR\vassignments\x12-\n" +
-	"\arefusal\x18\t \x01(\v2\x13.quorate.v1.RefusalR\arefusal*\xa2\x01\n" +
+	"\arefusal\x18\t \x01(\v2\x13.quorate.v1.RefusalR\arefusal\x12$\n" +
+	"\x04lent\x18\n" +
+	" \x01(\v2\x10.quorate.v1.LentR\x04lent*\xa2\x01\n" +
 	"\vRefusalCode\x12\x1c\n" +
 	"\x18REFUSAL_CODE_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bREFUSAL_CODE_UNKNOWN_REGION\x10\x01\x12\x1d\n" +
@@ -1087,7 +1260,7 @@ func file_quorate_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_quorate_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quorate_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_quorate_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_quorate_v1_lease_proto_goTypes = []any{
 	(RefusalCode)(0),     // 0: quorate.v1.RefusalCode
 	(*LeaderHint)(nil),   // 1: quorate.v1.LeaderHint
@@ -1098,11 +1271,13 @@ var file_quorate_v1_lease_proto_goTypes = []any{
 	(*Applied)(nil),      // 6: quorate.v1.Applied
 	(*SyncRequest)(nil),  // 7: quorate.v1.SyncRequest
 	(*Assignment)(nil),   // 8: quorate.v1.Assignment
-	(*Source)(nil),       // 9: quorate.v1.Source
-	(*Share)(nil),        // 10: quorate.v1.Share
-	(*Config)(nil),       // 11: quorate.v1.Config
-	(*Refusal)(nil),      // 12: quorate.v1.Refusal
-	(*SyncResponse)(nil), // 13: quorate.v1.SyncResponse
+	(*Loan)(nil),         // 9: quorate.v1.Loan
+	(*Lent)(nil),         // 10: quorate.v1.Lent
+	(*Source)(nil),       // 11: quorate.v1.Source
+	(*Share)(nil),        // 12: quorate.v1.Share
+	(*Config)(nil),       // 13: quorate.v1.Config
+	(*Refusal)(nil),      // 14: quorate.v1.Refusal
+	(*SyncResponse)(nil), // 15: quorate.v1.SyncResponse
 }
 var file_quorate_v1_lease_proto_depIdxs = []int32{
 	2,  // 0: quorate.v1.Capacity.rate:type_name -> quorate.v1.Rate
@@ -1110,19 +1285,22 @@ var file_quorate_v1_lease_proto_depIdxs = []int32{
 	5,  // 2: quorate.v1.SyncRequest.usage:type_name -> quorate.v1.Usage
 	6,  // 3: quorate.v1.SyncRequest.applied:type_name -> quorate.v1.Applied
 	3,  // 4: quorate.v1.Assignment.lease:type_name -> quorate.v1.Capacity
-	9,  // 5: quorate.v1.Config.sources:type_name -> quorate.v1.Source
-	10, // 6: quorate.v1.Config.shares:type_name -> quorate.v1.Share
-	0,  // 7: quorate.v1.Refusal.code:type_name -> quorate.v1.RefusalCode
-	11, // 8: quorate.v1.SyncResponse.config:type_name -> quorate.v1.Config
-	8,  // 9: quorate.v1.SyncResponse.assignments:type_name -> quorate.v1.Assignment
-	12, // 10: quorate.v1.SyncResponse.refusal:type_name -> quorate.v1.Refusal
-	7,  // 11: quorate.v1.Lease.Sync:input_type -> quorate.v1.SyncRequest
-	13, // 12: quorate.v1.Lease.Sync:output_type -> quorate.v1.SyncResponse
-	12, // [12:13] is the sub-list for method output_type
-	11, // [11:12] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 5: quorate.v1.Assignment.loan:type_name -> quorate.v1.Loan
+	3,  // 6: quorate.v1.Loan.capacity:type_name -> quorate.v1.Capacity
+	11, // 7: quorate.v1.Config.sources:type_name -> quorate.v1.Source
+	12, // 8: quorate.v1.Config.shares:type_name -> quorate.v1.Share
+	0,  // 9: quorate.v1.Refusal.code:type_name -> quorate.v1.RefusalCode
+	13, // 10: quorate.v1.SyncResponse.config:type_name -> quorate.v1.Config
+	8,  // 11: quorate.v1.SyncResponse.assignments:type_name -> quorate.v1.Assignment
+	14, // 12: quorate.v1.SyncResponse.refusal:type_name -> quorate.v1.Refusal
+	10, // 13: quorate.v1.SyncResponse.lent:type_name -> quorate.v1.Lent
+	7,  // 14: quorate.v1.Lease.Sync:input_type -> quorate.v1.SyncRequest
+	15, // 15: quorate.v1.Lease.Sync:output_type -> quorate.v1.SyncResponse
+	15, // [15:16] is the sub-list for method output_type
+	14, // [14:15] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_quorate_v1_lease_proto_init() }
@@ -1136,7 +1314,7 @@ func file_quorate_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quorate_v1_lease_proto_rawDesc), len(file_quorate_v1_lease_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,5 +1,6 @@
 -- The region and its buckets, for the scripts that touch buckets.
 local inc, session, live -- the region's incarnation, session (text), and whether its deadline is ahead
+local high -- the latest time that the region has seen
 
 -- What a bucket runs on; the numbers are bucket.Holding.
 local LEASE, STANDING, NOTHING, HOLD, DENIED, ALLOWED = 1, 2, 3, 4, 5, 6
@@ -58,24 +59,40 @@ end
 -- look reads and refills the bucket of key at time now; mode is a digit. It
 -- returns level, unspent, the time they refer to, holding, rate, per, burst and
 -- epoch of what is in force; then for a write: found, a record of this
--- incarnation; lease, the record's lease text; last, the epoch of that lease when
--- it is of the region's session; surrendered, its stored answer.
+-- incarnation; lease, the record's lease text or what else it holds of another
+-- incarnation; last, the epoch of that lease when
+-- it is of the region's session; away, how long the standing share is on loan
+-- still; then for apply: surrendered, the lease's stored answer, and the text of
+-- its loan.
 local function look(key, now, mode, rate, per, burst, base, since, from)
-  local r = call('HMGET', key, 'level', 'at', 'inc', 'lease')
-  local found, lease, last, surrendered = r[3] == inc, r[4], nil, nil
+  local r = call('HMGET', key, 'level', 'at', 'inc', 'lease', 'away')
+  local found, lease, last, surrendered, loan = r[3] == inc, r[4], nil, nil, ''
+  local away = found and r[5] and r[5] + 0 or 0
   if found and lease and session ~= '0' then
-    local ses, epoch, lrate, lper, lburst, back, released =
-      string.match(lease, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d)$')
+    local ses, epoch, lrate, lper, lburst, back, released, rest =
+      string.match(lease, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d)(.*)$')
     if ses == session then
-      last, surrendered = epoch + 0, back
+      last, surrendered, loan = epoch + 0, back, rest
       if released == '0' and (live or mode == '1') then
         lrate, lper, lburst = lrate + 0, lper + 0, lburst + 0
-        local at = r[2] + 0
+        if live and loan ~= '' then
+          local more, _, wider, ends = string.match(loan, '^ (%d+) (%d+) (%d+) (%d+)$')
+          if high < ends + 0 then lrate, lburst = lrate + more, lburst + wider end
+        end
+        local at, clock = r[2] + 0, now
         if now < at then now = at end
         local level, unspent = refill(r[1] + 0, now - at, lrate, lper, lburst)
-        return level, unspent, now, live and LEASE or HOLD, lrate, lper, lburst, last, found, lease, last, surrendered
+        return level, unspent, now, live and LEASE or HOLD, lrate, lper, lburst, last,
+          found, lease, last, away - clock, surrendered, loan
       end
     end
+  end
+
+  -- A share that was lent begins again when the loan is over, empty.
+  local clock = now
+  if away > since + 0 then
+    since, base = away, 0
+    if now < away then rate, burst = 0, 0 end
   end
 
   local holding = STANDING
@@ -84,7 +101,7 @@ local function look(key, now, mode, rate, per, burst, base, since, from)
   elseif burst <= 0 then holding = NOTHING end
   if not found then
     local level = refill(base + 0, now - from, rate, per, burst)
-    return level, 0, now, holding, rate, per, burst, 0, false, lease
+    return level, 0, now, holding, rate, per, burst, 0, false, lease or r[5], nil, -now, nil, ''
   end
   local level, at = r[1] + 0, r[2] + 0
   if now < at then now = at end
@@ -97,7 +114,7 @@ local function look(key, now, mode, rate, per, burst, base, since, from)
   end
   local unspent
   level, unspent = refill(level, now - at, rate, per, burst)
-  return level, unspent, now, holding, rate, per, burst, 0, found, lease, last, surrendered
+  return level, unspent, now, holding, rate, per, burst, 0, found, lease, last, away - clock, surrendered, loan
 end
 
 -- Microseconds until a bucket is full, 20 years for one that never is.
@@ -108,28 +125,32 @@ local function tofull(level, rate, per, burst)
 end
 
 -- How long a record must live, in milliseconds: until it is full as what is in
--- force and as the standing share, a second more, with a lease an hour more, at
--- most 20 years.
-local function lifetime(level, rate, per, burst, srate, sper, sburst, leased)
-  local us = tofull(level, rate, per, burst)
-  if leased then
+-- force and as the standing share, which gains nothing while it is away; a second
+-- more, with a lease an hour more, at most 20 years.
+local function lifetime(level, rate, per, burst, srate, sper, sburst, leased, away)
+  local us = 0
+  if away <= 0 or burst > 0 then us = tofull(level, rate, per, burst) end
+  if leased or away > 0 then
     local standing = tofull(level, srate, sper, sburst)
+    if away > 0 then standing = standing + away end
     if us < standing then us = standing end
-    us = us + 3600000000
   end
+  if leased then us = us + 3600000000 end
   us = us + 1000000
   if us > 630720000000000 then us = 630720000000000 end
   return int(math.ceil(us / 1000))
 end
 
 -- store writes a bucket. fresh: its record is of no or of another incarnation;
--- void: it has a lease of an older session, which can never be in force again.
+-- void: it has a lease of an older session, or a loan of an older incarnation,
+-- which can never be in force again.
 local function store(key, level, at, fresh, void, ttl)
   if fresh then
     call('HSET', key, 'level', int(level), 'at', int(at), 'inc', inc)
   else
     call('HSET', key, 'level', int(level), 'at', int(at))
   end
-  if void then call('HDEL', key, 'lease') end
+  if void and fresh then call('HDEL', key, 'lease', 'away')
+  elseif void then call('HDEL', key, 'lease') end
   call('PEXPIRE', key, ttl)
 end

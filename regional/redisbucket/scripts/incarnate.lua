@@ -10,7 +10,7 @@ local ended, least = tonumber(s[4] or 0), tonumber(s[5] or 0)
 if ended > 0 then least = math.max(least, ended + 1) end
 -- The new life starts on the clock it finds: a mark left by a clock that ran
 -- ahead would keep its buckets empty until that time.
-call('HSET', KEYS[1], 'inc', ARGV[1], 'session', '0', 'deadline', '0', 'cfg', s[6] or '0', 'hwm', int(now),
+call('HSET', KEYS[1], 'inc', ARGV[1], 'known', '0', 'lents', '0', 'session', '0', 'deadline', '0', 'cfg', s[6] or '0', 'hwm', int(now),
   'run', ARGV[2], 'repl', ARGV[3], 'min', int(least), 'since', int(now), 'first', '0',
   'cfgsince', int(math.min(tonumber(s[7] or 0), now)), 'prev', s[8] or '0', 'prevsince', int(math.min(tonumber(s[9] or 0), now)))
 return { ARGV[1], 1, s[1] or '' }

@@ -15,16 +15,18 @@ local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
 local now = clock()
-live = session ~= '0' and math.max(now, st[5] + 0) < st[3] + 0
+high = math.max(now, st[5] + 0)
+live = session ~= '0' and high < st[3] + 0
 local n = 0
 for i = 2, #KEYS do
   local key, a = KEYS[i], 3 + (i - 2) * 11
   local tokens, charged = ARGV[a] + 0, ARGV[a + 9] + 0
   local srate, sper, sburst = ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0
-  local level, unspent, at, _, rate, per, burst, epoch, found, lease, last =
+  local level, unspent, at, _, rate, per, burst, epoch, found, lease, last, away, _, loan =
     look(key, now, ARGV[a + 1], srate, sper, sburst, ARGV[a + 5], ARGV[a + 6], ARGV[a + 7])
-  -- A clock behind the time of the charge does not tell what was gained since.
-  if found and epoch == ARGV[a + 8] + 0 and now >= charged then
+  -- A clock behind the time of the charge does not tell what was gained since, and
+  -- the rate now does not where a loan has come or gone.
+  if found and loan == '' and epoch == ARGV[a + 8] + 0 and now >= charged then
     local gained = 0
     if rate > 0 and per > 0 then gained = widediv(rate, now - charged, per) + 1 end -- the fraction it had
     local other = call('HGET', key, 'refunded')
@@ -38,7 +40,7 @@ for i = 2, #KEYS do
       if level >= burst then unspent = 0 end
       call('HSET', key, 'refunded', int(now))
       store(key, level, at - unspent, false, lease and not last,
-        lifetime(level, rate, per, burst, srate, sper, sburst, last))
+        lifetime(level, rate, per, burst, srate, sper, sburst, last, away))
     end
   end
 end

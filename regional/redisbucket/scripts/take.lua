@@ -12,7 +12,7 @@ local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
 local now = clock()
-local high = st[5] + 0
+high = st[5] + 0
 if high < now then high = now end
 live = session ~= '0' and high < st[3] + 0
 
@@ -33,8 +33,8 @@ while a <= words do
     key = before + i
     local s = shares[ARGV[a] + 0]
     a = a + 1
-    local unspent, at, holding, rate, per, burst, epoch, found, lease, last
-    level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last =
+    local unspent, at, holding, rate, per, burst, epoch, found, lease, last, away
+    level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last, away =
       look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6], s[7])
     reply[n + 1], reply[n + 2], reply[n + 3] = holding, level[i], unspent
     n = n + 3
@@ -42,7 +42,7 @@ while a <= words do
       reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = rate, per, burst, epoch
       n = n + 4
     end
-    writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding }
+    writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding, away }
   end
   for _ = 1, runs do
     local admitted = ARGV[a] + 0
@@ -69,7 +69,7 @@ while a <= words do
     local w = writes[i]
     if level[i] ~= w[1] then
       local s = w[8]
-      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9]))
+      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11]))
     end
   end
   before = before + buckets

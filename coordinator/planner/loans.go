@@ -1,0 +1,299 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quorate/quorate/coordinator/ledger"
+	"github.com/quorate/quorate/coordinator/quota"
+)
+
+const (
+	// lendQuiet is how long a region must have asked for nothing of a key to lend its
+	// standing share of it, and lendUnseen the same for one that was never seen to ask:
+	// an agent reports what is used within that time.
+	lendQuiet  = 10 * quota.Second
+	lendUnseen = quota.Second
+	// lendTokens is what a loan must be worth: less does not pay for its entries.
+	lendTokens = 10 * quota.Token
+	// tellAge is how long a borrower is not told of one loan while another is on its
+	// way.
+	tellAge = 6 * quota.Second
+)
+
+// loan is a loan as a plan sees it.
+type loan struct {
+	ledger.Loan
+	left    quota.Micros   // how long it runs for certain, as the ledger knows it
+	known   bool           // it is of this term, so its end is known well enough to borrow
+	counted quota.Capacity // what the ledger counts for it
+}
+
+// told is what a borrower was told of a loan.
+type told struct {
+	lender string
+	at     quota.Micros // of the loan
+}
+
+// left returns how long a loan runs at most, on this leader's clock.
+func (t *Term) left(now quota.Micros, n *ledger.Loan) quota.Micros {
+	if n.Term == t.number {
+		return n.For - (now - n.At)
+	}
+	return n.For - now
+}
+
+// usable returns how long after a time a borrower may use a loan: until a while
+// before its lender may believe that it is over. 0 where nobody knows.
+func (t *Term) usable(now quota.Micros, n *ledger.Loan) quota.Micros {
+	if n.Term != t.number {
+		return 0
+	}
+	sure := quota.MicrosOf(t.cfg.Timing.Sure(n.For.Duration()) - t.cfg.Timing.Delta)
+	return max(0, n.At+sure-now)
+}
+
+// loanOf returns all that a region may use of other regions' shares, counted from a
+// time, with the credit in flight. It may be nothing.
+func (t *Term) loanOf(now quota.Micros, a *ledger.Account, region string, f *ledger.Flight) *quota.Loan {
+	all := &quota.Loan{Capacity: quota.Capacity{Rate: quota.Rate{Per: a.Limit().Rate.Per}}}
+	for _, n := range a.Loans() {
+		left := t.usable(now, &n).Duration()
+		if left == 0 || !slices.Contains(f.Lenders, n.Lender) {
+			continue
+		}
+		if all.Left == 0 {
+			all.Credit, all.Left = f.Borrowed, left
+		}
+		all.Capacity, all.Left = all.Capacity.Add(n.Capacity), min(all.Left, left)
+	}
+	return all
+}
+
+// lent answers a region whose store has forgotten what it has on loan.
+func (t *Term) lent(now quota.Micros, l *ledger.Ledger, region string) *quota.Lent {
+	var all quota.Lent
+	l.Accounts(func(a *ledger.Account) bool {
+		for _, n := range a.Loans() {
+			if n.Lender == region {
+				all.Keys = append(all.Keys, a.Key)
+				all.For = max(all.For, t.left(now, &n).Duration())
+			}
+		}
+		return true
+	})
+	slices.Sort(all.Keys)
+	return &all
+}
+
+// lend moves standing shares that nobody uses to where the limit is short: it ends
+// the loans whose time is over, or whose lender asks for something again, gives others
+// to who wants most, and plans as many more as there is demand for.
+func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []ledger.Op {
+	before := len(ops)
+	for i := range t.loans {
+		n := &t.loans[i]
+		if n.left <= 0 || n.Borrower == "" && t.wanted(n, false) {
+			ops = append(ops, ledger.EndLoan{Key: t.key, Lender: n.Lender})
+		}
+	}
+	if len(ops) > before || t.orphaned || cfg.Timing.Loan == 0 {
+		return ops
+	}
+	ops = t.borrow(ops, now, e)
+	lack := t.lack()
+	for _, s := range t.lenders(cfg) {
+		if n := t.loan(s.region); n == nil {
+			if lack <= 0 {
+				continue
+			}
+			lack -= int64(s.share.Rate.Tokens)
+		} else if lack += int64(n.Capacity.Rate.Tokens); lack <= 0 {
+			continue // nobody needs it any longer
+		} else {
+			lack -= int64(n.Capacity.Rate.Tokens)
+		}
+		ops = append(ops, ledger.Lend{
+			Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, For: quota.MicrosOf(cfg.Timing.Loan),
+		})
+		t.send(s, &ledger.Flight{Lease: t.none(), Release: true, Lends: quota.MicrosOf(cfg.Timing.Loan)})
+	}
+	return ops
+}
+
+// wanted reports whether the lender of a loan asks for something again, and, if that
+// is asked, cannot have it otherwise.
+func (t *table) wanted(n *loan, badly bool) bool {
+	for i := range t.seats {
+		if s := &t.seats[i]; s.region == n.Lender {
+			return s.active && (!badly || s.hungry())
+		}
+	}
+	return true // the region is gone
+}
+
+// lack is how much more rate is wanted than there is without more loans.
+func (t *table) lack() int64 {
+	lack := -t.total()[rate]
+	for i := range t.seats {
+		s := &t.seats[i]
+		floor := s.floor()[rate]
+		if !s.reachable {
+			floor = max(floor, partOf(s.reserved())[rate])
+		}
+		if s.reachable && s.active {
+			floor = max(floor, s.part[rate])
+		}
+		lack += floor
+	}
+	return lack + partOf(t.unused())[rate]
+}
+
+// unused is what the ledger counts for loans and no seat has.
+func (t *table) unused() quota.Capacity {
+	c := t.none()
+	for i := range t.loans {
+		n := &t.loans[i]
+		c = c.Add(n.counted)
+		if n.Borrower != "" {
+			c = c.Sub(n.Capacity)
+		}
+	}
+	return c
+}
+
+// lenders returns the seats that could lend now, or lend for longer: the largest
+// shares first.
+func (t *table) lenders(cfg Config) (all []*seat) {
+	for i := range t.seats {
+		s := &t.seats[i]
+		share := s.share
+		if n := t.loan(s.region); n != nil {
+			if n.known && n.left > quota.MicrosOf(cfg.Timing.Loan)/2 {
+				continue
+			}
+			share = n.Capacity
+		} else if s.quiet < lendQuiet && !s.unseen || s.quiet < lendUnseen || s.next != s.share {
+			continue
+		}
+		worth, _ := quota.Capacity{Rate: share.Rate, Burst: quota.MaxTokens}.Refill(0, quota.MicrosOf(cfg.Timing.Loan))
+		if s.free() && !s.held && !s.active && worth >= lendTokens {
+			all = append(all, s)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *seat) int { return cmp.Compare(b.share.Rate.Tokens, a.share.Rate.Tokens) })
+	return all
+}
+
+// borrow gives what was lent to the seat that wants most beyond what it has, and
+// tells borrowers of longer loans.
+func (t *table) borrow(ops []ledger.Op, now quota.Micros, e *entry) []ledger.Op {
+	for i := range t.loans {
+		n := &t.loans[i]
+		if n.Borrower != "" || !n.known || t.wanted(n, false) {
+			continue
+		}
+		if s := t.hungriest(n.Lender); s != nil {
+			n.Borrower = s.region
+			s.borrowed = s.borrowed.Add(n.Capacity)
+			for dim, more := range partOf(n.Capacity) {
+				s.fair[dim], s.goal[dim] = s.fair[dim]+more, s.goal[dim]+more
+			}
+		}
+	}
+	for i := range t.seats {
+		s := &t.seats[i]
+		if !s.free() || !s.active {
+			continue
+		}
+		lenders, news := t.lendersOf(s.region, e.told)
+		if !news || t.coming() && now-e.toldAt < tellAge {
+			continue
+		}
+		e.tell(now, t.loans, s.region)
+		ops = append(ops, ledger.Borrow{Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, Lenders: lenders})
+		lease := s.share
+		if s.leased() {
+			lease = s.holding.Lease
+		}
+		t.send(s, &ledger.Flight{Lease: lease, Borrows: true})
+	}
+	return ops
+}
+
+// lendersOf returns whose shares a region borrows, of the loans of this term that
+// are not called back, and whether that is news to it. Loans of an older term stay as
+// they are until they are made longer.
+func (t *table) lendersOf(region string, have []told) (lenders []string, news bool) {
+	for i := range t.loans {
+		n := &t.loans[i]
+		if n.Borrower != region || n.left <= 0 {
+			continue
+		}
+		switch {
+		case t.wanted(n, true):
+			news = true
+		case n.known:
+			lenders = append(lenders, n.Lender)
+			news = news || !slices.Contains(have, told{n.Lender, n.At})
+		}
+	}
+	return lenders, news
+}
+
+// tell notes that a region is being told of its loans.
+func (e *entry) tell(now quota.Micros, loans []loan, region string) {
+	e.toldAt = now
+	for i := range loans {
+		if n := &loans[i]; n.Borrower == region && n.known {
+			e.told = slices.DeleteFunc(e.told, func(o told) bool { return o.lender == n.Lender })
+			e.told = append(e.told, told{n.Lender, n.At})
+		}
+	}
+}
+
+// coming reports whether a share is about to be lent.
+func (t *table) coming() bool {
+	return slices.ContainsFunc(t.seats, func(s seat) bool { return s.reachable && s.inFlight() && s.holding.Flight.Lends > 0 })
+}
+
+// hungriest returns the seat that has least of what it wants, nil where all have
+// enough.
+func (t *table) hungriest(but string) (best *seat) {
+	for i := range t.seats {
+		s := &t.seats[i]
+		if s.region != but && s.hungry() && (best == nil || s.served() < best.served()) {
+			best = s
+		}
+	}
+	return best
+}
+
+// served is which part of the rate that it wants a seat has.
+func (s *seat) served() float64 { return float64(s.fair[rate]) / float64(max(s.part[rate], 1)) }
+
+func (t *table) loan(lender string) *loan {
+	for i := range t.loans {
+		if t.loans[i].Lender == lender {
+			return &t.loans[i]
+		}
+	}
+	return nil
+}
+
+// none is no capacity in the limit's period.
+func (t *table) none() quota.Capacity { return quota.Capacity{Rate: quota.Rate{Per: t.limit.Rate.Per}} }
+
+// loansDue returns when a loan has to be looked at again.
+func (t *table) loansDue(now quota.Micros, cfg Config) quota.Micros {
+	due := never
+	for i := range t.loans {
+		n := &t.loans[i]
+		if half := n.left - quota.MicrosOf(cfg.Timing.Loan)/2; half > 0 {
+			due = min(due, now+half)
+		} else {
+			due = min(due, now+max(n.left, retryAge))
+		}
+	}
+	return due
+}
