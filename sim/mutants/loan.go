@@ -115,6 +115,7 @@ var loanMutants = []Mutant{
 			Old:  "	if a.Lend > 0 {\n		return answer, fmt.Errorf(\"lend %q: %w\", a.Key, ErrSettling)\n	}\n	return answer, nil\n}",
 			New:  "	return answer, nil\n}",
 		}},
+		Test: Test{"regional/bucket", "TestLendingSurrendersAndIsSaidLater"},
 	}, {
 		Name:   "lent-and-served-from-memory",
 		Breaks: "An agent that has lost its store serves the standing shares that are on loan.",
@@ -123,5 +124,6 @@ var loanMutants = []Mutant{
 			Old:  "	back := quota.MicrosOf(l.away.until(it.ask.Key))\n",
 			New:  "	back := quota.Micros(0)\n",
 		}},
+		Test: Test{"regional/enforce", "TestALentShareIsNotServedFromMemory"},
 	},
 }

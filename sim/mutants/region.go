@@ -50,6 +50,7 @@ var regionMutants = []Mutant{
 			Old:  "if !ok || r.Incarnation != s.region.Incarnation {",
 			New:  "if !ok {",
 		}},
+		Test: Test{"regional/bucket", "TestANewIncarnationForgetsEverything"},
 	}, {
 		Name:   "session-of-another-life",
 		Breaks: "A store that was rolled back goes on with the leases that it finds.",
