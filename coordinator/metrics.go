@@ -107,6 +107,7 @@ var (
 	descAgents      = desc("quorate_region_agents", "Agents of the region that are connected; at the leader only.", "region")
 	descFlights     = desc("quorate_region_assignments_in_flight", "Lease changes on their way to the region; at the leader only. Stays high: the region's store is slow or its agents are stuck.", "region")
 	descLeased      = desc("quorate_region_leases", "Leases that the region holds beyond its standing shares.", "region")
+	descLent        = desc("quorate_region_shares_lent", "Standing shares of the region, of one key each, that are on loan to other regions because it does not use them.", "region")
 	descRate        = desc("quorate_rule_leased_tokens_per_second", "Refill rate that regions hold as leases, by rule and region, over all keys of the rule.", "rule", "region")
 	descKeys        = desc("quorate_planner_keys", "Keys in the leader's demand book.")
 	descHeadroom    = desc("quorate_worst_headroom_tokens", "Smallest distance between what regions reported as admitted and the Bound, over all accounts, in this term; at the leader only. Below zero the Bound was broken: alert on it. It allows for the delay of reports, so small overshoots are not seen.")
@@ -117,7 +118,7 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descReady, descLeading, descTerm, descCommit, descApplied, descVoters, descTolerance, descClock, descRegions,
 		descSessions, descSilent, descAccounts, descOverdrawn, descConfig, descRules, descOutstanding, descRulesOK,
-		descSilence, descAgents, descFlights, descLeased, descRate, descKeys, descHeadroom,
+		descSilence, descAgents, descFlights, descLeased, descLent, descRate, descKeys, descHeadroom,
 	} {
 		ch <- d
 	}
@@ -191,7 +192,7 @@ func collectLedger(l *ledger.Ledger, gauge func(*prometheus.Desc, float64, ...st
 		}
 	}
 	type cell struct{ rule, region string }
-	leases, rates := map[string]int{}, map[cell]float64{}
+	leases, lent, rates := map[string]int{}, map[string]int{}, map[cell]float64{}
 	overdrawn := 0
 	l.Accounts(func(a *ledger.Account) bool {
 		if p := a.Pool(); p.Burst < 0 || p.Rate.Tokens < 0 {
@@ -202,6 +203,9 @@ func collectLedger(l *ledger.Ledger, gauge func(*prometheus.Desc, float64, ...st
 				leases[h.Region]++
 				rates[cell{a.Rule(), h.Region}] += h.Lease.Rate.PerSecond()
 			}
+		}
+		for _, n := range a.Loans() {
+			lent[n.Lender]++
 		}
 		return true
 	})
@@ -216,6 +220,7 @@ func collectLedger(l *ledger.Ledger, gauge func(*prometheus.Desc, float64, ...st
 	gauge(descOutstanding, float64(outstanding))
 	for _, r := range l.Regions() {
 		gauge(descLeased, float64(leases[r.Name]), r.Name)
+		gauge(descLent, float64(lent[r.Name]), r.Name)
 	}
 	for c, v := range rates {
 		gauge(descRate, v, c.rule, c.region)
