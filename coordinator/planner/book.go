@@ -35,7 +35,7 @@ func (e *entry) of(region string) *demand {
 	if d := e.demand(region); d != nil {
 		return d
 	}
-	e.demands = append(e.demands, demand{region: region})
+	e.demands = append(e.demands, demand{region: region, last: -never})
 	return &e.demands[len(e.demands)-1]
 }
 

@@ -13,7 +13,7 @@ type demand struct {
 
 	asked  arrivals     // admitted and denied
 	denied fraction     // of them
-	last   quota.Micros // when something was asked for
+	last   quota.Micros // when something was asked for, -never at first
 	seen   quota.Micros // the last report
 
 	largest   quota.Tokens // single cost, of the last while

@@ -131,8 +131,8 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 		s := &tb.seats[i]
 		d := e.demand(s.region)
 		s.quiet = now - e.since
+		s.unseen = d == nil || d.last == -never
 		if d == nil {
-			s.unseen = true
 			continue
 		}
 		s.quiet = min(s.quiet, now-d.last)
