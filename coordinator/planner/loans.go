@@ -103,16 +103,17 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 	ops = t.borrow(ops, now, e)
 	lack := t.lack()
 	for _, s := range t.lenders(cfg) {
-		if n := t.loan(s.region); n == nil {
-			if lack <= 0 {
-				continue
+		worth := int64(s.share.Rate.Tokens)
+		if n := t.loan(s.region); n != nil {
+			worth = int64(n.Capacity.Rate.Tokens)
+			if t.used(n) {
+				lack += worth // without it
 			}
-			lack -= int64(s.share.Rate.Tokens)
-		} else if lack += int64(n.Capacity.Rate.Tokens); lack <= 0 {
-			continue // nobody needs it any longer
-		} else {
-			lack -= int64(n.Capacity.Rate.Tokens)
 		}
+		if lack <= 0 {
+			continue
+		}
+		lack -= worth
 		ops = append(ops, ledger.Lend{
 			Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, For: quota.MicrosOf(cfg.Timing.Loan),
 		})
@@ -130,6 +131,11 @@ func (t *table) wanted(n *loan, badly bool) bool {
 		}
 	}
 	return true // the region is gone
+}
+
+// used reports whether the borrower of a loan asks for something.
+func (t *table) used(n *loan) bool {
+	return slices.ContainsFunc(t.seats, func(s seat) bool { return s.region == n.Borrower && s.active })
 }
 
 // lack is how much more rate is wanted than there is without more loans.
