@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/coordinator/fairshare"
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
@@ -20,11 +22,20 @@ func (t *table) decide(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) 
 	}
 	credit := !e.bare
 	t.divide(cfg)
-	ops = t.lend(ops, now, cfg, e)
+	before := len(ops)
+	if ops = t.lend(ops, now, cfg, e); slices.ContainsFunc(ops[before:], ends) {
+		return ops, shortage{} // the table does not know whose the shares are then
+	}
 	short := t.shortage(cfg)
 	ops = t.shrink(ops, cfg, short, credit)
 	ops = t.grow(ops, cfg, credit)
 	return t.repair(ops), short
+}
+
+// ends reports whether an operation gives a lender its share back.
+func ends(op ledger.Op) bool {
+	_, ok := op.(ledger.EndLoan)
+	return ok
 }
 
 // shrink recalls what others need, and leases that nobody uses. Where nobody is
