@@ -182,6 +182,18 @@ func TestAClockThatStepsBackRevivesNoLease(t *testing.T) {
 	}
 }
 
+// A clock that ran ahead in the old life leaves records that are not older than the
+// new one.
+func TestARecordOfAnotherIncarnationCountsForNothing(t *testing.T) {
+	s := connected(t)
+	take(s, start+3600*second, ask("k", 1, share))
+	s.Incarnate(start, "two")
+	later := Standing{Capacity: share.Capacity, Since: start}
+	if v := take(s, start+second, ask("k", 0, later)); v.Level != quota.Whole(1) {
+		t.Errorf("want what one second gave, have %+v", v)
+	}
+}
+
 func TestANewIncarnationForgetsEverything(t *testing.T) {
 	s := connected(t)
 	mustApply(t, s, start, assign(1, per(100, second, 100), 90))

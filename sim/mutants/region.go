@@ -50,7 +50,7 @@ var regionMutants = []Mutant{
 			Old:  "if !ok || r.Incarnation != s.region.Incarnation {",
 			New:  "if !ok {",
 		}},
-		Test: Test{"regional/bucket", "TestANewIncarnationForgetsEverything"},
+		Test: Test{"regional/bucket", "TestARecordOfAnotherIncarnationCountsForNothing"},
 	}, {
 		Name:   "session-of-another-life",
 		Breaks: "A store that was rolled back goes on with the leases that it finds.",
