@@ -72,6 +72,7 @@ func TestRecordsExpireInTime(t *testing.T) {
 	}{
 		{"K05 a fast rate is still stored", ask("fast", 1, full(per(1_000_000, quota.Second, 1_000_000))), 500, 1_001},
 		{"K50 a minute is sixty seconds", ask("minute", 60, full(per(60, 60*quota.Second, 60))), 60_000, 61_001},
+		{"K27 a month's state lives as long as the month", ask("month", 100, full(per(100, 30*day, 100))), 30*86_400_000 - 1000, 30*86_400_000 + 1_001},
 		{"K19 a slow rate", ask("year", 1, full(per(1, 365*day, 1))), 365*86_400_000 - 1000, 365*86_400_000 + 1_001},
 		{"K19 a rate of zero lives long, not for ever", ask("never", 1, full(per(0, day, 1))), 7299 * 86_400_000, 7300 * 86_400_000},
 	} {
@@ -141,6 +142,36 @@ func TestK53KeysWithBracesAndSpaces(t *testing.T) {
 	// 300 balls in 16,384 urns: three collisions are expected.
 	if len(slots) < users*9/10 {
 		t.Errorf("%d users are in %d slots", users, len(slots))
+	}
+}
+
+// What is only looked at, and what only asks for headers, leaves nothing behind: each
+// counted key is one record, however often it was asked for.
+func TestK62OneRecordForEachKey(t *testing.T) {
+	s := openAt(t, shared.URL(), nil)
+	st := state(t, s)
+	records := func() int {
+		keys, err := s.client.Load().Keys(context.Background(), s.bucketKey("*")).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(keys)
+	}
+	share := full(per(50, day, 50))
+	for i := range 1000 {
+		k := quota.Key(strconv.Itoa(i % 10))
+		if res := take(t, s, of(st, ask(k, 1, share))); res.Admitted != (i < 500) {
+			t.Fatalf("take %d: admitted %v", i, res.Admitted)
+		}
+	}
+	if have := records(); have != 10 {
+		t.Errorf("1000 takes from 10 keys left %d records", have)
+	}
+	for i := range 1000 {
+		take(t, s, of(st, ask(quota.Key(strconv.Itoa(i)), 0, share)))
+	}
+	if have := records(); have != 10 {
+		t.Errorf("looking at 1000 keys left %d records, want the 10 that were charged", have)
 	}
 }
 

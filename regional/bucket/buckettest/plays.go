@@ -68,6 +68,12 @@ var plays = []struct {
 	{"K12DeniedRequestBurnsNoTokens", Per(10, 3600*second, 10), []step{
 		{0, 8, true, "2", 0}, {0, 5, false, "2", 1080 * second}, {0, 1, true, "1", 0},
 	}},
+	{"K14HeavyThenLightCostsAddUp", Per(10, minute, 10), []step{
+		{0, 8, true, "2", 0}, {0, 1, true, "1", 0}, {0, 1, true, "0", 0}, {0, 1, false, "0", 6 * second},
+	}},
+	{"K16NoEdgeWhereTheLimitDoubles", Per(10, minute, 10), []step{
+		{59_900 * ms, 10, true, "0", 0}, {60_100 * ms, 10, false, "0.033333", 59_800 * ms}, {60_100 * ms, 1, false, "0.033333", 5_800 * ms},
+	}},
 	{"K20HalfTheWaitIsNotEnough", Per(6, minute, 6), []step{
 		{0, 6, true, "0", 0}, {0, 1, false, "0", 10 * second}, {5_100 * ms, 1, false, "0.51", 4_900 * ms},
 		{10*second - 1, 1, false, "0.999999", 1}, {10 * second, 1, true, "0", 0},
@@ -78,6 +84,16 @@ var plays = []struct {
 	{"K23ZeroCostOnlyLooks", Per(2, day, 2), []step{
 		{0, 0, true, "2", 0}, {0, 0, true, "2", 0}, {0, 0, true, "2", 0}, {0, 0, true, "2", 0}, {0, 0, true, "2", 0},
 		{0, 1, true, "1", 0}, {0, 1, true, "0", 0}, {0, 1, false, "0", day / 2}, {0, 0, true, "0", 0},
+	}},
+	{"K27SpentMonthIsSpentUntilItsEnd", Per(100, 30*day, 100), []step{
+		{0, 100, true, "0", 0}, {30*day - day/2, 100, false, "98.333333", day / 2}, {30 * day, 100, true, "0", 0},
+	}},
+	{"K31DayIsNotOverInMilliseconds", Per(10, day, 10), []step{
+		{0, 1, true, "9", 0}, {5 * ms, 1, true, "8", 0}, {10 * ms, 1, true, "7.000001", 0},
+	}},
+	{"K49AskingAtTheVeryEndMovesNothing", Per(1, 10*second, 1), []step{
+		{0, 1, true, "0", 0}, {9_999 * ms, 1, false, "0.9999", ms}, {10 * second, 1, true, "0", 0},
+		{19_999 * ms, 1, false, "0.9999", ms}, {20 * second, 1, true, "0", 0}, {29_999 * ms, 1, false, "0.9999", ms},
 	}},
 	{"K81ClockThatJumpsAnHourGivesOneBurstAtMost", Per(10, minute, 10), []step{
 		{hour, 10, true, "0", 0}, {2 * hour, 10, true, "0", 0}, // forward: full once

@@ -28,7 +28,10 @@ var streams = []stream{
 	{name: "K04RoundingDoesNotAccumulate", share: Per(65_535, second, 65_535), every: 100 * ms, offers: 1, lasts: 2 * second, window: 2 * second, min: 20, max: 20, level: 65_515},
 	{name: "K06TwoThousandASecond", share: Per(2000, second, 2000), drained: true, every: ms, offers: 3, lasts: 400 * ms, window: 200 * ms, min: 396, max: 404},
 	{name: "K06EightThousandASecond", share: Per(8000, second, 8000), drained: true, every: ms, offers: 10, lasts: 200 * ms, window: 100 * ms, min: 792, max: 808},
+	{name: "K15HitsOfOneMomentAllCount", share: Per(19, day, 19), every: second, offers: 40, lasts: second, window: second, min: 19, max: 19},
 	{name: "K21NoUnderfill", share: Per(1000, second, 1000), drained: true, every: ms, offers: 5, lasts: 2 * second, window: second, min: 990, max: 1000},
+	// Asking all the time does not put the refill off.
+	{name: "K67RefillsWhileDenying", share: Per(5, 10*second, 5), drained: true, every: second, offers: 1, lasts: minute, window: 10 * second, min: 5, max: 5},
 }
 
 func (s *stream) play(t *testing.T, fresh Fresh) {
