@@ -156,7 +156,7 @@ func TestAbsurdCostsSaturate(t *testing.T) {
 }
 
 // Every admitted token is in exactly one report, under concurrent use.
-func TestNothingIsLostOrCountedTwice(t *testing.T) {
+func TestK65NothingIsLostOrCountedTwice(t *testing.T) {
 	tr := New(Config{MaxReport: 7})
 	var wg sync.WaitGroup
 	for g := range 4 {

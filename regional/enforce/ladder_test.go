@@ -82,7 +82,7 @@ func TestLadderPolicies(t *testing.T) {
 	}
 }
 
-func TestLadderDebtsAreChargedOnce(t *testing.T) {
+func TestK58DebtsAreChargedOnce(t *testing.T) {
 	w := newWorld(t, ladderRules)
 	w.decide(10, d("user=a"))
 	w.fail = ErrStoreDown

@@ -19,7 +19,7 @@ import (
 
 // A reply that never comes leaves the outcome unknown: the script has run once,
 // and nobody sends it again.
-func TestALostReplyMeansExactlyOneExecution(t *testing.T) {
+func TestK58ALostReplyMeansExactlyOneExecution(t *testing.T) {
 	lease := per(1, 86400*quota.Second, 100)
 	for _, tc := range []struct {
 		name string

@@ -33,6 +33,6 @@ var adapterMutants = []Mutant{
 			Old:  "MaxRetries:               -1, DialerRetries",
 			New:  "DialerRetries",
 		}},
-		Test: Test{"regional/redisbucket", "TestALostReplyMeansExactlyOneExecution"},
+		Test: Test{"regional/redisbucket", "TestK58ALostReplyMeansExactlyOneExecution"},
 	},
 }
