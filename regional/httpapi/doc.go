@@ -7,7 +7,8 @@
 //	GET  /readyz      the agent can decide; the body says what is missing
 //
 // /v1/check suits nginx auth_request, Traefik and Caddy forward_auth: it answers
-// any method, reads no body and says everything in status and header fields.
+// any method, reads no body and says everything in status and header fields. nginx
+// makes a 500 of a 429; deployments/nginx/nginx.conf makes it a 429 again.
 //
 // Status codes are those of HTTP: 400 is the caller's mistake, 5xx is ours.
 // (envoyproxy/ratelimit answers 400 for every error, which clients take for
