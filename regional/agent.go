@@ -32,6 +32,7 @@ type Agent struct {
 	start     time.Time // decisions count time from here
 	loud      quiet
 	unmatched unmatched
+	denials   *denials // nil when denials are not logged
 	metrics   *metrics
 	held      *held
 	embedded  *embedded.Server // nil with a Redis outside
@@ -68,7 +69,7 @@ func New(cfg Config) (*Agent, error) {
 	cfg = cfg.withDefaults()
 	a := &Agent{
 		cfg: cfg, log: cfg.Logger, start: time.Now(), draining: make(chan struct{}), stopped: make(chan struct{}),
-		unmatched: unmatched{log: cfg.Logger},
+		unmatched: unmatched{log: cfg.Logger}, denials: newDenials(cfg.Logger, cfg.DenialLog),
 	}
 	if err := a.assemble(); err != nil {
 		return nil, errors.Join(err, a.release())

@@ -24,6 +24,9 @@ import (
 // trying things out.
 const Embedded = "embedded"
 
+// MaxDenialLog is the largest Config.DenialLog.
+const MaxDenialLog = 1000
+
 // Config describes one agent. Region, Coordinators and Redis are required, or Alone
 // and Store in place of the last two; the addresses may be empty to leave a port
 // closed, all of them where only this process asks.
@@ -77,6 +80,11 @@ type Config struct {
 	// QuotaMode treats every rule as a quota rule: a request is denied only when
 	// all its rules deny.
 	QuotaMode bool
+
+	// DenialLog is how many lines a second tell of denials and why they were made,
+	// at most MaxDenialLog; 0 tells of none. Values of descriptors are in a line only
+	// where the rule has denial_log_values.
+	DenialLog int
 
 	// DrainDelay is how long a shutdown goes on serving with readiness off, so
 	// that load balancers notice before the ports close. Default 0.
@@ -153,6 +161,9 @@ func (c Config) Validate() error {
 		if _, _, err := net.SplitHostPort(a.addr); err != nil {
 			bad("%s: %q is not host:port or :port", a.field, a.addr)
 		}
+	}
+	if c.DenialLog < 0 || c.DenialLog > MaxDenialLog {
+		bad("denial-log: %d lines a second: must be 0 (none) to %d", c.DenialLog, MaxDenialLog)
 	}
 	if c.Drain < 0 || c.DrainDelay < 0 {
 		bad("drain, drain-delay: %s, %s: must not be negative", c.Drain, c.DrainDelay)

@@ -18,6 +18,9 @@ func (a *Agent) decide(ctx context.Context, req enforce.Request) (enforce.Decisi
 		if s.Reason == enforce.NoRule {
 			a.unmatched.saw(req.Domain, req.Descriptors[i].Entries, d.UnknownDomain)
 		}
+		if a.denials != nil && (s.Over || s.Shadowed) {
+			a.denials.saw(time.Now(), &req, i, &d)
+		}
 		p := policy(s)
 		if p == "" {
 			continue

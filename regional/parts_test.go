@@ -20,12 +20,12 @@ import (
 
 func TestValidateNamesEveryProblem(t *testing.T) {
 	err := Config{
-		Region: "a\nb", Coordinators: []string{"c1", ":7600"}, Redis: "http://u:secret@h", GRPCAddr: "8081", RedisPrefix: "{x}", Drain: -1,
+		Region: "a\nb", Coordinators: []string{"c1", ":7600"}, Redis: "http://u:secret@h", GRPCAddr: "8081", RedisPrefix: "{x}", Drain: -1, DenialLog: -1,
 	}.Validate()
 	if !errors.Is(err, ErrConfig) {
 		t.Fatalf("want ErrConfig, have %v", err)
 	}
-	for _, want := range []string{"region:", `"c1"`, `":7600"`, "redis URL is none of", "grpc-addr", "redis-prefix", "drain"} {
+	for _, want := range []string{"region:", `"c1"`, `":7600"`, "redis URL is none of", "grpc-addr", "redis-prefix", "drain", "denial-log: -1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
 		}

@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -86,19 +87,20 @@ func (s *heldStore) Apply(ctx context.Context, incarnation string, asks []bucket
 
 // quiet lets one of many lines through.
 type quiet struct {
+	every  time.Duration // how long nothing more is said; 0 means quietFor
 	mu     sync.Mutex
 	last   time.Time
 	untold int
 }
 
-// quietFor is how long nothing more is said.
+// quietFor is for how long a problem that goes on is not told again.
 const quietFor = 10 * time.Second
 
 // speak reports whether to say something now, and how much was not said before.
 func (q *quiet) speak(now time.Time) (untold int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.last.IsZero() && now.Sub(q.last) < quietFor {
+	if !q.last.IsZero() && now.Sub(q.last) < cmp.Or(q.every, quietFor) {
 		q.untold++
 		return 0, false
 	}

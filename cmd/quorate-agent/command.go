@@ -39,6 +39,7 @@ type options struct {
 	Reflection bool     `key:"reflection" usage:"let gRPC tools list the services"`
 	ShadowMode bool     `key:"shadow_mode" usage:"let every request pass and count what would have been denied"`
 	QuotaMode  bool     `key:"quota_mode" usage:"treat every rule as a quota rule: deny only when all rules of a request deny"`
+	DenialLog  int      `key:"denial_log" usage:"lines a second, at most 1000, that tell of denials and why they were made; values of descriptors only where the rule has denial_log_values (default: 0, none)"`
 
 	CoordinatorCA   string `key:"coordinator_tls_ca" usage:"PEM file with the CA of the coordinators; switches TLS on"`
 	CoordinatorCert string `key:"coordinator_tls_cert" usage:"PEM file with this agent's certificate for the coordinators"`
@@ -131,7 +132,7 @@ func (o options) config() (regional.Config, error) {
 		Redis: o.Redis.URL, RedisPrefix: o.Redis.Prefix, RedisAccess: redis, RedisPoolSize: o.Redis.PoolSize, RedisTimeout: o.Redis.Timeout,
 		GRPCAddr: o.GRPCAddr, HTTPAddr: o.HTTPAddr, AdminAddr: o.AdminAddr, ServerTLS: server,
 		Headers: style, Metadata: o.Metadata, Reflection: o.Reflection, ShadowMode: o.ShadowMode, QuotaMode: o.QuotaMode,
-		DrainDelay: o.DrainDelay, Drain: o.Drain,
+		DenialLog: o.DenialLog, DrainDelay: o.DrainDelay, Drain: o.Drain,
 	}
 	var nobody error
 	if cfg.GRPCAddr == "" && cfg.HTTPAddr == "" {

@@ -20,11 +20,11 @@ func run(ctx context.Context, args ...string) (code int, stdout, stderr string) 
 }
 
 func TestBadUsageNamesEveryProblem(t *testing.T) {
-	code, _, stderr := run(t.Context(), "--grpc-addr", "nowhere", "--headers", "x-ratelimit,bogus")
+	code, _, stderr := run(t.Context(), "--grpc-addr", "nowhere", "--headers", "x-ratelimit,bogus", "--denial-log", "1001")
 	if code != cli.Usage {
 		t.Errorf("want exit code %d, have %d", cli.Usage, code)
 	}
-	for _, want := range []string{"region: missing", "coordinators: missing", "redis: missing", `grpc-addr: "nowhere"`, `"bogus"`, "--help"} {
+	for _, want := range []string{"region: missing", "coordinators: missing", "redis: missing", `grpc-addr: "nowhere"`, `"bogus"`, "denial-log: 1001", "--help"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q in:\n%s", want, stderr)
 		}

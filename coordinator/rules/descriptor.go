@@ -4,7 +4,7 @@ import "strings"
 
 var descriptorKeys = []string{
 	"key", "value", "rate_limit", "rate_limits", "shadow_mode", "quota_mode", "detailed_metric",
-	"value_to_metric", "share_threshold", "metadata", "descriptors",
+	"value_to_metric", "denial_log_values", "share_threshold", "metadata", "descriptors",
 }
 
 // descriptors reads a list of descriptors into the children of parent.
@@ -44,6 +44,8 @@ func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 			rule.DetailedMetric = w.boolean(f)
 		case "value_to_metric":
 			rule.ValueToMetric = w.boolean(f)
+		case "denial_log_values":
+			rule.DenialLogValues = w.boolean(f)
 		case "share_threshold":
 			share = f
 			n.share = w.boolean(f)

@@ -99,6 +99,7 @@ func (r *Rule) facts() facts {
 		{"name", r.Name}, {"replaces", strings.Join(slices.Sorted(slices.Values(r.Replaces)), ", ")},
 		{"unlimited", yes(r.Unlimited)}, {"shadow_mode", yes(r.Shadow)}, {"quota_mode", yes(r.QuotaMode)},
 		{"detailed_metric", yes(r.DetailedMetric)}, {"value_to_metric", yes(r.ValueToMetric)},
+		{"denial_log_values", yes(r.DenialLogValues)},
 	}
 	shared := slices.DeleteFunc(slices.Clone(r.shared), func(p string) bool { return p == "" })
 	f = append(f, fact{"share_threshold", strings.Join(shared, ", ")})

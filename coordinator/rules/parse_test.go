@@ -54,7 +54,7 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 		{ID: "shop/path=/files/*", Domain: "shop", ShareThreshold: true, ValueToMetric: true, Limits: []Limit{
 			{Limit: plain(4294967295, 3600), RequestsPerUnit: 4294967295, Unit: UnitHour, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
 		}},
-		{ID: "shop/path=*.json", Domain: "shop", Shadow: true, QuotaMode: true, DetailedMetric: true, Limits: []Limit{
+		{ID: "shop/path=*.json", Domain: "shop", Shadow: true, QuotaMode: true, DetailedMetric: true, DenialLogValues: true, Limits: []Limit{
 			{Limit: plain(7, 7*86400), RequestsPerUnit: 7, Unit: UnitWeek, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
 		}},
 		{ID: "shop/internal=true", Domain: "shop", Unlimited: true},

@@ -26,7 +26,10 @@ type Rule struct {
 	QuotaMode      bool
 	DetailedMetric bool
 	ValueToMetric  bool
-	ShareThreshold bool // all values of the pattern share one bucket
+	// DenialLogValues lets agents log the values of denied requests. Without it they
+	// log the keys only: values may be secrets.
+	DenialLogValues bool
+	ShareThreshold  bool // all values of the pattern share one bucket
 	// Metadata holds JSON-able values only: nil, bool, int64, float64, string,
 	// []any and map[string]any.
 	Metadata map[string]any
