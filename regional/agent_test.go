@@ -239,7 +239,7 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 			}
 		}
 		_, _, text := a.get(t, a.admin+"/metrics")
-		if want := `quorate_decisions_total{decision="shadow",reason="shadow",rule="api/seen"} 4`; !strings.Contains(text, want) {
+		if want := `quorate_decisions_total{decision="shadow",reason="shadow",rule="api/seen",value=""} 4`; !strings.Contains(text, want) {
 			t.Errorf("no line %s", want)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 func (a *Agent) decide(ctx context.Context, req enforce.Request) (enforce.Decision, error) {
 	began := time.Now()
 	d, err := a.enforcer.Decide(ctx, began.Sub(a.start), req)
-	a.metrics.decided(&d, err, time.Since(began))
+	a.metrics.decided(&req, &d, err, time.Since(began))
 	for i := range d.Statuses {
 		s := &d.Statuses[i]
 		if s.Reason == enforce.NoRule {

@@ -13,7 +13,8 @@ import (
 )
 
 // metrics are the agent's own. Labels come from the rule document and from this
-// package only, never from a request: the number of series is bounded by them.
+// package, which bounds the number of series. Only the label value comes from
+// requests, of rules that ask for it, and is bounded by values.
 type metrics struct {
 	decisions *prometheus.CounterVec
 	unbounded *prometheus.CounterVec
@@ -31,12 +32,14 @@ type metrics struct {
 	// series caches the counters of decisions: looking them up by labels would
 	// cost more than the rest of a decision.
 	series sync.Map // seriesKey -> prometheus.Counter
+	values values
 	mu     sync.Mutex
 	ids    map[string]bool // rules that may have series; guarded by mu
 }
 
 type seriesKey struct {
 	rule     *rules.Rule
+	value    string
 	decision string
 	reason   enforce.Reason
 }
@@ -48,8 +51,8 @@ func newMetrics(reg prometheus.Registerer, version string, owing func() float64)
 	m := &metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quorate_decisions_total",
-			Help: "Decisions by rule (none: no rule matched), decision (ok, over, shadow: a shadow rule would have denied) and reason. One for each descriptor. over with lease_empty while other regions are idle means that leases follow demand too slowly.",
-		}, []string{"rule", "decision", "reason"}),
+			Help: "Decisions by rule (none: no rule matched), decision (ok, over, shadow: a shadow rule would have denied) and reason. One for each descriptor. value is empty unless the rule has detailed_metric or value_to_metric; of a rule it has at most 100 values, and other for all further ones. over with lease_empty while other regions are idle means that leases follow demand too slowly.",
+		}, []string{"rule", "value", "decision", "reason"}),
 		unbounded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quorate_unbounded_admissions_total",
 			Help: "Admissions outside the global bound, by rule and the policy that asked for them (on_disconnect_hold, on_disconnect_allow, on_store_failure_allow). Anything but a flat line means that a limit may be overspent right now.",
@@ -101,8 +104,8 @@ func newMetrics(reg prometheus.Registerer, version string, owing func() float64)
 	return m
 }
 
-// decided counts one decision.
-func (m *metrics) decided(d *enforce.Decision, err error, took time.Duration) {
+// decided counts one decision on req.
+func (m *metrics) decided(req *enforce.Request, d *enforce.Decision, err error, took time.Duration) {
 	m.duration.Observe(took.Seconds())
 	switch {
 	case err != nil:
@@ -122,6 +125,9 @@ func (m *metrics) decided(d *enforce.Decision, err error, took time.Duration) {
 	for i := range d.Statuses {
 		s := &d.Statuses[i]
 		k := seriesKey{rule: s.Rule, decision: "ok", reason: s.Reason}
+		if s.Rule != nil {
+			k.value = m.values.of(s.Rule, req.Descriptors[i].Entries)
+		}
 		switch {
 		case s.Shadowed:
 			k.decision = "shadow"
@@ -134,7 +140,7 @@ func (m *metrics) decided(d *enforce.Decision, err error, took time.Duration) {
 			if s.Rule != nil {
 				id = s.Rule.ID
 			}
-			c, _ = m.series.LoadOrStore(k, m.decisions.WithLabelValues(id, k.decision, string(k.reason)))
+			c, _ = m.series.LoadOrStore(k, m.decisions.WithLabelValues(id, k.value, k.decision, string(k.reason)))
 		}
 		c.(prometheus.Counter).Inc()
 	}
@@ -162,6 +168,9 @@ func (m *metrics) adopted(a *lease.Adoption) {
 	m.limit.Reset()
 	m.standing.Reset()
 	now := make(map[string]bool)
+	for _, id := range m.values.adopted(a.Set.Rules()) {
+		m.decisions.DeletePartialMatch(prometheus.Labels{"rule": id})
+	}
 	for _, r := range a.Set.Rules() {
 		now[r.ID] = true
 		for i := range r.Limits {

@@ -76,7 +76,7 @@ func TestMetricsPassTheLinter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.metrics.decisions.WithLabelValues("r", "ok", "within_lease")
+	a.metrics.decisions.WithLabelValues("r", "", "ok", "within_lease")
 	a.metrics.unbounded.WithLabelValues("r", "p")
 	a.metrics.limit.WithLabelValues("r", "")
 	a.metrics.standing.WithLabelValues("r", "")

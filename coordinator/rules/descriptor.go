@@ -43,7 +43,8 @@ func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 		case "detailed_metric":
 			rule.DetailedMetric = w.boolean(f)
 		case "value_to_metric":
-			rule.ValueToMetric = w.boolean(f)
+			n.valued = w.boolean(f)
+			rule.ValueToMetric = n.valued
 		case "denial_log_values":
 			rule.DenialLogValues = w.boolean(f)
 		case "share_threshold":
@@ -119,6 +120,7 @@ func (w *walk) limits(rule *Rule, single, several field) {
 			rule.shared[i] = step.value
 		}
 	}
+	rule.metric = rule.metricLevels()
 	n.rule = rule
 	w.set.rules = append(w.set.rules, rule)
 }

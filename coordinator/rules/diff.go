@@ -98,7 +98,7 @@ func (r *Rule) facts() facts {
 	f := facts{
 		{"name", r.Name}, {"replaces", strings.Join(slices.Sorted(slices.Values(r.Replaces)), ", ")},
 		{"unlimited", yes(r.Unlimited)}, {"shadow_mode", yes(r.Shadow)}, {"quota_mode", yes(r.QuotaMode)},
-		{"detailed_metric", yes(r.DetailedMetric)}, {"value_to_metric", yes(r.ValueToMetric)},
+		{"detailed_metric", yes(r.DetailedMetric)}, {"value_to_metric", r.valuedKeys()},
 		{"denial_log_values", yes(r.DenialLogValues)},
 	}
 	shared := slices.DeleteFunc(slices.Clone(r.shared), func(p string) bool { return p == "" })
@@ -112,6 +112,18 @@ func (r *Rule) facts() facts {
 		f = append(f, l.facts()...)
 	}
 	return f
+}
+
+// valuedKeys lists the descriptors from the domain down to r that have
+// value_to_metric: it also acts from above.
+func (r *Rule) valuedKeys() string {
+	var keys []string
+	for _, step := range r.node.path() {
+		if step.valued {
+			keys = append(keys, step.key)
+		}
+	}
+	return strings.Join(keys, ", ")
 }
 
 func yes(set bool) string {

@@ -67,7 +67,7 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	}
 	for i, r := range set.Rules() {
 		have := *r
-		have.node, have.shared, have.File, have.Line = nil, nil, "", 0
+		have.node, have.shared, have.metric, have.File, have.Line = nil, nil, nil, "", 0
 		if !reflect.DeepEqual(have, want[i]) {
 			t.Errorf("rule %d:\nhave %+v\nwant %+v", i, have, want[i])
 		}

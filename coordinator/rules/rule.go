@@ -24,8 +24,8 @@ type Rule struct {
 	Unlimited      bool // matched requests are admitted and not counted
 	Shadow         bool // counted, never denied
 	QuotaMode      bool
-	DetailedMetric bool
-	ValueToMetric  bool
+	DetailedMetric bool // metrics tell the values of all entries apart
+	ValueToMetric  bool // metrics tell the values of the last entry apart
 	// DenialLogValues lets agents log the values of denied requests. Without it they
 	// log the keys only: values may be secrets.
 	DenialLogValues bool
@@ -41,6 +41,7 @@ type Rule struct {
 
 	node   *node
 	shared []string // patterns of share_threshold by depth, "" elsewhere; nil if none
+	metric []bool   // by depth, whether metrics tell the values apart; nil if nowhere
 }
 
 // Limit is one limit of a rule as it was written, with defaults filled in, and

@@ -20,7 +20,9 @@ type node struct {
 	// pieces are the literal parts around each `*` of value; nil without one.
 	pieces []string
 	// share makes all values that match the pattern one counted identity.
-	share    bool
+	share bool
+	// valued is value_to_metric: rules at and below it name their values in metrics.
+	valued   bool
 	parent   *node
 	children []*node // in document order
 	// exact finds children by their literal key and value; a child without
