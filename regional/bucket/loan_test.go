@@ -10,7 +10,7 @@ import (
 // lend takes the share of k away for a minute, as the coordinator says it.
 func lend(epoch quota.Epoch) quota.Assignment {
 	return quota.Assignment{
-		Key: "k", Session: 5, Epoch: epoch, Release: true, Lend: quota.Micros(minute).Duration(),
+		Key: "k", Session: 5, Epoch: epoch, Release: true, Lend: minute.Duration(),
 		Lease: quota.Capacity{Rate: quota.Rate{Per: share.Rate.Per}},
 	}
 }
@@ -183,7 +183,7 @@ func TestLendingAgainMakesItLonger(t *testing.T) {
 		t.Errorf("there is nothing to surrender: have %v", a.Surrendered)
 	}
 	short := lend(3)
-	short.Lend = quota.Micros(5 * second).Duration()
+	short.Lend = (5 * second).Duration()
 	mustLend(t, s, start+41*second, short)
 	want := start + 40*second + minute
 	lent, version := s.Lent(start + 42*second)
