@@ -37,7 +37,7 @@ func (l *denials) saw(now time.Time, req *enforce.Request, i int, d *enforce.Dec
 	texts := make([]string, len(entries))
 	for i, e := range entries {
 		if texts[i] = e.Key; s.Rule.DenialLogValues {
-			texts[i] += "=" + shortened(e.Value, maxLogged)
+			texts[i] += "=" + shortened(s.Rule.Shown(i, e.Value), maxLogged)
 		}
 	}
 	decision := "over"

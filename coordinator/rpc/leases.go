@@ -86,11 +86,14 @@ func nameOf(k quota.Key) *quoratev1.Account {
 	}
 	var parts []string
 	for _, p := range id.Parts {
-		if p.Value == "" {
-			parts = append(parts, p.Key)
-		} else {
-			parts = append(parts, p.Key+"="+p.Value)
+		text := p.Key
+		if p.Value != "" || p.Digest != "" {
+			text += "=" + p.Value
 		}
+		if p.Digest != "" {
+			text += "=" + p.Digest
+		}
+		parts = append(parts, text)
 	}
 	m.Domain = strings.ToValidUTF8(id.Domain, "�")
 	m.Descriptor_ = strings.ToValidUTF8(strings.Join(parts, ", "), "�")

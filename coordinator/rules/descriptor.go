@@ -4,7 +4,7 @@ import "strings"
 
 var descriptorKeys = []string{
 	"key", "value", "rate_limit", "rate_limits", "shadow_mode", "quota_mode", "detailed_metric",
-	"value_to_metric", "denial_log_values", "share_threshold", "metadata", "descriptors",
+	"value_to_metric", "denial_log_values", "share_threshold", "hash_value", "metadata", "descriptors",
 }
 
 // descriptors reads a list of descriptors into the children of parent.
@@ -16,12 +16,13 @@ func (w *walk) descriptors(f field, domain string, parent *node, depth int) {
 	for _, item := range w.list(f) {
 		w.descriptor(item, domain, parent, depth)
 	}
+	parent.indexDigests()
 }
 
 func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 	n := &node{file: w.file, line: item.value.Line}
 	rule := &Rule{Domain: domain, File: w.file, Line: item.value.Line, node: n}
-	var nested, single, several, share field
+	var nested, single, several, share, hash field
 	at := item
 	keyed, sound := false, true
 	for _, f := range w.mapping(item.value, item.trail, levelDescriptor, descriptorKeys) {
@@ -50,6 +51,9 @@ func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 		case "share_threshold":
 			share = f
 			n.share = w.boolean(f)
+		case "hash_value":
+			hash = f
+			n.hash = w.boolean(f)
 		case "metadata":
 			rule.Metadata = w.metadata(f)
 		case "descriptors":
@@ -63,7 +67,10 @@ func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 	if n.share && !strings.Contains(n.value, "*") {
 		w.problem(share.key, share.trail, "`share_threshold` needs a `value` with a `*`: it makes all values of a pattern share one limit")
 	}
-	rule.ShareThreshold = n.share
+	if n.share && n.hash {
+		w.problem(hash.key, hash.trail, "`hash_value` and `share_threshold` exclude each other; with `share_threshold` the pattern is counted, and no value is kept")
+	}
+	rule.ShareThreshold, rule.HashValue = n.share, n.hash
 	if sound && n.key != "" {
 		if first := parent.exact[Entry{n.key, n.value}]; first != nil {
 			w.problem(at.value, at.trail, "the descriptor %s appears twice at this level; it is already %s", quoted(n.label()), w.place(first))
@@ -113,11 +120,14 @@ func (w *walk) limits(rule *Rule, single, several field) {
 	n := rule.node
 	rule.ID = n.id(rule.Domain)
 	for i, step := range n.path() {
-		if step.share {
-			if rule.shared == nil {
-				rule.shared = make([]string, len(n.path()))
+		if step.share || step.hash {
+			if rule.counting == nil {
+				rule.counting = make([]counting, len(n.path()))
 			}
-			rule.shared[i] = step.value
+			rule.counting[i].hash = step.hash
+			if step.pieces != nil {
+				rule.counting[i].pattern = step.value
+			}
 		}
 	}
 	rule.metric = rule.metricLevels()

@@ -101,8 +101,16 @@ func (r *Rule) facts() facts {
 		{"detailed_metric", yes(r.DetailedMetric)}, {"value_to_metric", r.valuedKeys()},
 		{"denial_log_values", yes(r.DenialLogValues)},
 	}
-	shared := slices.DeleteFunc(slices.Clone(r.shared), func(p string) bool { return p == "" })
-	f = append(f, fact{"share_threshold", strings.Join(shared, ", ")})
+	var shared, hashed []string
+	for _, n := range r.node.path() {
+		if n.share {
+			shared = append(shared, n.value)
+		}
+		if n.hash {
+			hashed = append(hashed, n.label())
+		}
+	}
+	f = append(f, fact{"share_threshold", strings.Join(shared, ", ")}, fact{"hash_value", strings.Join(hashed, ", ")})
 	if len(r.Metadata) > 0 {
 		f = append(f, fact{"metadata", fmt.Sprint(r.Metadata)}) // fmt sorts maps
 	}

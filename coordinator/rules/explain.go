@@ -24,15 +24,16 @@ func (s *Set) Explain(domain string, entries []Entry) (*Rule, []string) {
 		t.say("the descriptor has no entries, so no rule applies")
 		return nil, t
 	}
+	shown := root.shownEntries(entries)
 	n := root
 	for i, e := range entries {
 		next := n.child(e)
 		if next == nil {
-			t.miss(n, e, i)
-			t.backtrack(root, entries, i)
+			t.miss(n, e, shown[i], i)
+			t.backtrack(root, entries, shown, i)
 			return nil, t
 		}
-		t.hit(n, next, e)
+		t.hit(n, next, e, shown[i])
 		n = next
 	}
 	switch {
@@ -52,31 +53,51 @@ func (t *trace) say(format string, args ...any) { *t = append(*t, fmt.Sprintf(fo
 
 func (e Entry) String() string { return e.Key + "=" + e.Value }
 
+// shownEntries returns entries of a request as a trace may quote them: without
+// the values that the domain hides anywhere, for a secret in the wrong place is
+// still one.
+func (root *node) shownEntries(entries []Entry) []string {
+	hides := map[string]bool{}
+	root.walk(func(n *node) {
+		if n.hash {
+			hides[n.key] = true
+		}
+	})
+	shown := make([]string, len(entries))
+	for i, e := range entries {
+		if hides[e.Key] && e.Value != "" {
+			e.Value = "=" + Digest(e.Value)
+		}
+		shown[i] = quoted(e.String())
+	}
+	return shown
+}
+
 // hit says how an entry was matched, and what came first without fitting.
-func (t *trace) hit(at, found *node, e Entry) {
+func (t *trace) hit(at, found *node, e Entry, shown string) {
 	where := fmt.Sprintf("%s:%d", found.file, found.line)
 	switch {
 	case found.value == "":
 		var passed []string
 		for _, c := range at.children {
 			if c.key == e.Key && c != found {
-				passed = append(passed, c.value)
+				passed = append(passed, c.shown())
 			}
 		}
 		if len(passed) > 0 {
-			t.say("entry %s: no value or pattern fits%s; key only, %s", quoted(e.String()), listed("", passed), where)
+			t.say("entry %s: no value or pattern fits%s; key only, %s", shown, listed("", passed), where)
 			return
 		}
-		t.say("entry %s: key only, %s", quoted(e.String()), where)
+		t.say("entry %s: key only, %s", shown, where)
 	case found.value == e.Value:
-		t.say("entry %s: exact value, %s", quoted(e.String()), where)
+		t.say("entry %s: exact value, %s", shown, where)
 	default:
-		t.say("entry %s: first pattern that fits is %s, %s", quoted(e.String()), quoted(found.value), where)
+		t.say("entry %s: first pattern that fits is %s, %s", shown, quoted(found.value), where)
 	}
 }
 
 // miss says why no descriptor below at takes the entry.
-func (t *trace) miss(at *node, e Entry, depth int) {
+func (t *trace) miss(at *node, e Entry, shown string, depth int) {
 	what := "the domain"
 	if depth > 0 {
 		what = quoted(at.label())
@@ -84,24 +105,24 @@ func (t *trace) miss(at *node, e Entry, depth int) {
 	var values []string
 	for _, c := range at.children {
 		if c.key == e.Key {
-			values = append(values, c.value)
+			values = append(values, c.shown())
 		}
 	}
 	switch {
 	case len(at.children) == 0 && depth > 0:
-		t.say("entry %s: %s has no descriptors below it, and a rule never applies to a longer descriptor", quoted(e.String()), what)
+		t.say("entry %s: %s has no descriptors below it, and a rule never applies to a longer descriptor", shown, what)
 	case len(at.children) == 0:
-		t.say("entry %s: the domain has no descriptors", quoted(e.String()))
+		t.say("entry %s: the domain has no descriptors", shown)
 	case len(values) > 0:
-		t.say("entry %s: %s wants another value%s", quoted(e.String()), what, listed("", values))
+		t.say("entry %s: %s wants another value%s", shown, what, listed("", values))
 	default:
-		t.say("entry %s: %s has no descriptor with the key %s, only with %s%s", quoted(e.String()), what, quoted(e.Key), keysOf(at), didYouMean(e.Key, at.keys()))
+		t.say("entry %s: %s has no descriptor with the key %s, only with %s%s", shown, what, quoted(e.Key), keysOf(at), didYouMean(e.Key, at.keys()))
 	}
 }
 
 // backtrack points out a rule that would have matched if an earlier entry had
 // taken another way, since the lookup never goes back.
-func (t *trace) backtrack(root *node, entries []Entry, failed int) {
+func (t *trace) backtrack(root *node, entries []Entry, shown []string, failed int) {
 	n := root
 	for i := range failed {
 		taken := n.child(entries[i])
@@ -116,7 +137,7 @@ func (t *trace) backtrack(root *node, entries []Entry, failed int) {
 				}
 			}
 			if m != nil && m.rule != nil {
-				t.say("rule %s would have matched, but entry %s is taken by %s, and the lookup does not go back", quoted(m.rule.ID), quoted(entries[i].String()), quoted(taken.label()))
+				t.say("rule %s would have matched, but entry %s is taken by %s, and the lookup does not go back", quoted(m.rule.ID), shown[i], quoted(taken.label()))
 				return
 			}
 		}

@@ -17,10 +17,13 @@ type Identity struct {
 }
 
 // Part is one entry of an Identity. With Pattern, Value is the pattern of a
-// `share_threshold` descriptor, whose values all share one bucket.
+// `share_threshold` descriptor, whose values all share one bucket. With Digest,
+// a `hash_value` descriptor hides the value: Digest stands for it, and Value is
+// the descriptor's pattern (then Pattern is true, too) or empty.
 type Part struct {
 	Key, Value string
 	Pattern    bool
+	Digest     string
 }
 
 // ErrKey says that a text is not the key of any identity.
@@ -38,11 +41,20 @@ func (r *Rule) Key(domain string, entries []Entry, limit int) quota.Key {
 func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) []byte {
 	dst = appendEscaped(dst, domain)
 	for i, e := range entries {
-		pattern := ""
-		if i < len(r.shared) {
-			pattern = r.shared[i]
+		var c counting
+		if i < len(r.counting) {
+			c = r.counting[i]
 		}
-		dst = appendPart(dst, e.Key, e.Value, pattern)
+		// An empty value has nothing to hide.
+		if c.hash && e.Value != "" {
+			dst = appendPart(dst, e.Key, "", c.pattern)
+			dst = appendDigest(appendHidden(dst, c.pattern), e.Value)
+			continue
+		}
+		if c.hash {
+			c.pattern = ""
+		}
+		dst = appendPart(dst, e.Key, e.Value, c.pattern)
 	}
 	if limit < len(r.Limits) {
 		dst = appendLimit(dst, r.Limits[limit].Name)
@@ -56,8 +68,12 @@ func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) 
 //
 // Every byte that could be taken for a separator, for a hash tag of Redis, or
 // that does not print is %XX. A part with an empty value has no `=`; the stars
-// of a pattern are bare, all other stars are escaped. Different identities have
-// different keys.
+// of a pattern are bare, all other stars are escaped. A hidden value is its
+// digest after a second `=`, before which its pattern stands, if it has one:
+//
+//	domain|key==2bb80d537b1da3e38bd30361aa855686|key2=a*=fb8e20fc2e4c3f248c60c39bd652f3c1
+//
+// Different identities have different keys.
 func (d Identity) Key() quota.Key {
 	dst := appendEscaped(nil, d.Domain)
 	for _, p := range d.Parts {
@@ -65,6 +81,9 @@ func (d Identity) Key() quota.Key {
 			dst = appendPart(dst, p.Key, "", p.Value)
 		} else {
 			dst = appendPart(dst, p.Key, p.Value, "")
+		}
+		if p.Digest != "" {
+			dst = append(appendHidden(dst, p.Value), p.Digest...)
 		}
 	}
 	return quota.Key(appendLimit(dst, d.Limit))
@@ -88,6 +107,15 @@ func appendPart(dst []byte, key, value, pattern string) []byte {
 		dst = appendEscaped(dst, value)
 	}
 	return dst
+}
+
+// appendHidden appends what stands between a part with this pattern and the
+// digest.
+func appendHidden(dst []byte, pattern string) []byte {
+	if pattern == "" {
+		dst = append(dst, '=') // appendPart has put none
+	}
+	return append(dst, '=')
 }
 
 func appendLimit(dst []byte, name string) []byte {
@@ -152,7 +180,8 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 	for more {
 		head, rest, more = strings.Cut(rest, "|")
 		key, value, valued := strings.Cut(head, "=")
-		var p Part
+		value, digest, hidden := strings.Cut(value, "=")
+		p := Part{Digest: digest}
 		if p.Key, ok = unescape(key); !ok {
 			return "", nil, "", false
 		}
@@ -161,7 +190,10 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 		} else {
 			p.Value, ok = unescape(value)
 		}
-		if !ok || valued && p.Value == "" {
+		if hidden && (!isDigest(digest) || p.Value != "" && !p.Pattern) {
+			return "", nil, "", false
+		}
+		if !ok || valued && !hidden && p.Value == "" {
 			return "", nil, "", false
 		}
 		dst = append(dst, p)

@@ -31,6 +31,12 @@ func identities() *rapid.Generator[Identity] {
 			Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Part {
 				p := Part{Key: hostile().Draw(t, "key"), Value: hostile().Draw(t, "value")}
 				p.Pattern = strings.Contains(p.Value, "*") && rapid.Bool().Draw(t, "pattern")
+				if rapid.Bool().Draw(t, "hidden") {
+					p.Digest = Digest(hostile().Draw(t, "secret"))
+					if !p.Pattern {
+						p.Value = ""
+					}
+				}
 				return p
 			}), 0, 10).Draw(t, "parts"),
 			Limit: hostile().Draw(t, "limit"),
@@ -77,6 +83,9 @@ descriptors:
 - {key: path, value: "/files/*", share_threshold: true, descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 1}}]}
 - {key: path, value: "*.js", rate_limit: {unit: second, requests_per_unit: 1}}
 - {key: note, rate_limit: {unit: second, requests_per_unit: 1}}
+- {key: token, value: "a*", hash_value: true, rate_limit: {unit: second, requests_per_unit: 1}}
+- {key: token, value: own, hash_value: true, rate_limit: {unit: second, requests_per_unit: 1}}
+- {key: token, hash_value: true, rate_limit: {unit: second, requests_per_unit: 1}, descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 1}}]}
 `)
 	for _, tt := range []struct {
 		reason  string
@@ -91,6 +100,12 @@ descriptors:
 		{"the pattern's own text is one of its values", []Entry{{"path", "/files/*"}, {"user", "u"}}, 0, "shop/eu|path=/files/*|user=u"},
 		{"a value that only looks like a pattern", []Entry{{"path", "*.js"}}, 0, "shop/eu|path=%2A.js"},
 		{"separators, hash tags and spaces", []Entry{{"note", "a|b=c#d{e} %"}}, 0, "shop/eu|note=a%7Cb%3Dc%23d%7Be%7D%20%25"},
+		{"K97 a hidden value", []Entry{{"token", "secret"}}, 0, "shop/eu|token==2bb80d537b1da3e38bd30361aa855686"},
+		{"K97 a hidden value that the rules name", []Entry{{"token", "own"}}, 0, quota.Key("shop/eu|token==" + Digest("own"))},
+		{"K97 a hidden value with its pattern, which the coordinator needs", []Entry{{"token", "abc"}}, 0, quota.Key("shop/eu|token=a*=" + Digest("abc"))},
+		{"K97 only what is to be hidden is", []Entry{{"token", "secret"}, {"user", "u"}}, 0, "shop/eu|token==2bb80d537b1da3e38bd30361aa855686|user=u"},
+		{"nothing to hide", []Entry{{"token", ""}}, 0, "shop/eu|token"},
+		{"a value that only looks hidden", []Entry{{"note", "=2bb80d537b1da3e38bd30361aa855686"}}, 0, "shop/eu|note=%3D2bb80d537b1da3e38bd30361aa855686"},
 		{"bytes that are no ASCII", []Entry{{"note", "é\n"}}, 0, "shop/eu|note=%C3%A9%0A"},
 	} {
 		r := set.Match("shop/eu", tt.entries)
@@ -100,28 +115,36 @@ descriptors:
 		if have := r.Key("shop/eu", tt.entries, tt.limit); have != tt.want {
 			t.Errorf("%s: have %s, want %s", tt.reason, have, tt.want)
 		}
+		if by, _ := set.LimitOf(tt.want); by != r {
+			t.Errorf("%s: %s is counted by %v, want %s", tt.reason, tt.want, by, r.ID)
+		}
 	}
 }
 
 func TestDecodeKeyRefusesOtherSpellings(t *testing.T) {
 	for text, reason := range map[string]string{
-		"d|k=":       "an empty value has no =",
-		"d|k=v#":     "an empty limit name has no #",
-		"d|k=%61":    "a is not escaped",
-		"d|k=%7c":    "hexadecimal digits are upper case",
-		"d|k=%7":     "an escape has two digits",
-		"d|k=%":      "an escape has two digits",
-		"d|k=%ZZ":    "an escape has hexadecimal digits",
-		"d|k=a b":    "a space is escaped",
-		"d|k={a}":    "braces are escaped",
-		"d|k=\xff":   "other bytes are escaped",
-		"d*|k=v":     "a star is for values",
-		"d|k*=v":     "a star is for values",
-		"d|k=v#l*":   "a star is for values",
-		"d|k=a=b":    "= is escaped",
-		"d|k=v#l#m":  "# is escaped",
-		"d|k=a*%2Ab": "a pattern's stars are bare",
-		"d#l|k=v":    "the limit comes last",
+		"d|k=":                                   "an empty value has no =",
+		"d|k=v#":                                 "an empty limit name has no #",
+		"d|k=%61":                                "a is not escaped",
+		"d|k=%7c":                                "hexadecimal digits are upper case",
+		"d|k=%7":                                 "an escape has two digits",
+		"d|k=%":                                  "an escape has two digits",
+		"d|k=%ZZ":                                "an escape has hexadecimal digits",
+		"d|k=a b":                                "a space is escaped",
+		"d|k={a}":                                "braces are escaped",
+		"d|k=\xff":                               "other bytes are escaped",
+		"d*|k=v":                                 "a star is for values",
+		"d|k*=v":                                 "a star is for values",
+		"d|k=v#l*":                               "a star is for values",
+		"d|k=a=b":                                "= is escaped",
+		"d|k=v#l#m":                              "# is escaped",
+		"d|k=a*%2Ab":                             "a pattern's stars are bare",
+		"d#l|k=v":                                "the limit comes last",
+		"d|k==":                                  "a digest is not empty",
+		"d|k==2bb80d537b1da3e38bd30361aa85568":   "a digest has 32 digits",
+		"d|k==2BB80D537B1DA3E38BD30361AA855686":  "a digest is in lower case",
+		"d|k=v=2bb80d537b1da3e38bd30361aa855686": "a hidden value is not there beside its digest",
+		"d|k=a*==2bb80d537b1da3e38bd30361aa85568": "a digest has no =",
 	} {
 		if d, err := DecodeKey(quota.Key(text)); err == nil {
 			t.Errorf("%s (%s): have %+v, want an error", text, reason, d)
@@ -133,7 +156,7 @@ func TestDecodeKeyRefusesOtherSpellings(t *testing.T) {
 }
 
 func FuzzDecodeKey(f *testing.F) {
-	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "|", "|=", "#", "%"} {
+	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

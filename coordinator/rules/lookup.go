@@ -31,9 +31,12 @@ func (s *Set) LimitOf(k quota.Key) (*Rule, *Limit) {
 }
 
 // counted returns the child under which requests are counted with this part.
-// A part and a child disagree about sharing only after an edit of the rules:
+// A part and a child disagree about sharing or hashing only after an edit of the rules:
 // then no request is counted under that key any more.
 func (n *node) counted(p Part) *node {
+	if p.Digest != "" {
+		return n.hidden(p)
+	}
 	e := Entry{p.Key, p.Value}
 	var c *node
 	if p.Pattern {
@@ -41,7 +44,7 @@ func (n *node) counted(p Part) *node {
 	} else {
 		c = n.child(e)
 	}
-	if c == nil || c.share != p.Pattern {
+	if c == nil || c.share != p.Pattern || c.hash && p.Value != "" {
 		return nil
 	}
 	return c
@@ -70,6 +73,12 @@ func (n *node) sample() Part {
 		p.Value = n.parent.standIn(n, func(s string) string { return strings.Join(n.pieces, s) })
 	case n.value == "":
 		p.Value = n.parent.standIn(n, func(s string) string { return s })
+	}
+	if n.hash && p.Value != "" {
+		p.Digest, p.Value = Digest(p.Value), ""
+		if p.Pattern = n.pieces != nil; p.Pattern {
+			p.Value = n.value
+		}
 	}
 	return p
 }

@@ -159,6 +159,16 @@ func BenchmarkKey(b *testing.B) {
 	}
 }
 
+func BenchmarkKeyHidden(b *testing.B) {
+	set := load(b, "domain: d\ndescriptors: [{key: k, hash_value: true, rate_limit: {unit: second, requests_per_unit: 1}}]")
+	entries := []Entry{{"k", "a token of some length"}}
+	r := set.Match("d", entries)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Key("d", entries, 0)
+	}
+}
+
 func BenchmarkLimitOf(b *testing.B) {
 	set, entries := large(b)
 	k := set.Match("large", entries).Key("large", entries, 0)

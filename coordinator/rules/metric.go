@@ -53,7 +53,8 @@ func (r *Rule) AppendMetricValue(dst []byte, entries []Entry) []byte {
 		}
 		first = false
 		dst = append(appendPrinting(dst, e.Key), '=')
-		value, long := e.Value, len(e.Value) > MaxMetricValue
+		value := r.Shown(i, e.Value)
+		long := len(value) > MaxMetricValue
 		if long {
 			end := MaxMetricValue
 			for end > MaxMetricValue-utf8.UTFMax && !utf8.RuneStart(value[end]) {
@@ -66,6 +67,15 @@ func (r *Rule) AppendMetricValue(dst []byte, entries []Entry) []byte {
 		}
 	}
 	return dst
+}
+
+// Shown returns what may be said of the value of the entry at a depth: the value, or
+// its digest where hash_value asks for that.
+func (r *Rule) Shown(depth int, value string) string {
+	if depth < len(r.counting) && r.counting[depth].hash && value != "" {
+		return Digest(value)
+	}
+	return value
 }
 
 func appendPrinting(dst []byte, text string) []byte {

@@ -15,6 +15,7 @@ import (
 const metricDoc = `
 domain: d
 descriptors:
+- {key: token, hash_value: true, value_to_metric: true, rate_limit: {unit: second, requests_per_unit: 1}}
 - {key: plain, rate_limit: {unit: second, requests_per_unit: 1}}
 - {key: own, value_to_metric: true, rate_limit: {unit: second, requests_per_unit: 1}}
 - {key: own, value: fixed, value_to_metric: true, rate_limit: {unit: second, requests_per_unit: 1}}
@@ -50,6 +51,7 @@ func TestMetricValue(t *testing.T) {
 	}{
 		{"nobody asked", []Entry{{"plain", "1"}}, ""},
 		{"its own value", []Entry{{"own", "1"}}, "own=1"},
+		{"a value that is hidden", []Entry{{"token", "hunter2"}}, "token=" + Digest("hunter2")},
 		{"an empty one", []Entry{{"own", ""}}, "own="},
 		{"the rule's ID has the value", []Entry{{"own", "fixed"}}, ""},
 		{"a pattern has values", []Entry{{"own", "/a/1"}}, "own=/a/1"},

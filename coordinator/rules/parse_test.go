@@ -57,6 +57,9 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 		{ID: "shop/path=*.json", Domain: "shop", Shadow: true, QuotaMode: true, DetailedMetric: true, DenialLogValues: true, Limits: []Limit{
 			{Limit: plain(7, 7*86400), RequestsPerUnit: 7, Unit: UnitWeek, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
 		}},
+		{ID: "shop/api_token", Domain: "shop", HashValue: true, Limits: []Limit{
+			{Limit: plain(1000, 86400), RequestsPerUnit: 1000, Unit: UnitDay, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
+		}},
 		{ID: "shop/internal=true", Domain: "shop", Unlimited: true},
 		{ID: "closed/anyone", Domain: "closed", Limits: []Limit{
 			{Limit: plain(0, 1), Unit: UnitSecond, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
@@ -67,7 +70,7 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	}
 	for i, r := range set.Rules() {
 		have := *r
-		have.node, have.shared, have.metric, have.File, have.Line = nil, nil, nil, "", 0
+		have.node, have.counting, have.metric, have.File, have.Line = nil, nil, nil, "", 0
 		if !reflect.DeepEqual(have, want[i]) {
 			t.Errorf("rule %d:\nhave %+v\nwant %+v", i, have, want[i])
 		}

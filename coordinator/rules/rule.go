@@ -29,6 +29,7 @@ type Rule struct {
 	// DenialLogValues lets agents log the values of denied requests. Without it they
 	// log the keys only: values may be secrets.
 	DenialLogValues bool
+	HashValue       bool // values are counted under their digests
 	ShareThreshold  bool // all values of the pattern share one bucket
 	// Metadata holds JSON-able values only: nil, bool, int64, float64, string,
 	// []any and map[string]any.
@@ -39,9 +40,15 @@ type Rule struct {
 	File string
 	Line int
 
-	node   *node
-	shared []string // patterns of share_threshold by depth, "" elsewhere; nil if none
-	metric []bool   // by depth, whether metrics tell the values apart; nil if nowhere
+	node     *node
+	counting []counting // by depth; nil if every entry counts as it is
+	metric   []bool     // by depth, whether metrics tell the values apart; nil if nowhere
+}
+
+// counting is how an entry goes into the key: as it is, or not.
+type counting struct {
+	pattern string // of share_threshold or hash_value, "" without one
+	hash    bool
 }
 
 // Limit is one limit of a rule as it was written, with defaults filled in, and

@@ -22,7 +22,9 @@ type node struct {
 	// share makes all values that match the pattern one counted identity.
 	share bool
 	// valued is value_to_metric: rules at and below it name their values in metrics.
-	valued   bool
+	valued bool
+	// hash counts values under their digests.
+	hash     bool
 	parent   *node
 	children []*node // in document order
 	// exact finds children by their literal key and value; a child without
@@ -31,7 +33,10 @@ type node struct {
 	exact map[Entry]*node
 	// wild are the children with a pattern, by key, in document order.
 	wild map[string][]*node
-	rule *Rule // nil for a descriptor without limit
+	// digests are the children with a value, by key and the value's digest; only
+	// for keys with a child that hashes.
+	digests map[Entry]*node
+	rule    *Rule // nil for a descriptor without limit
 
 	file string
 	line int
@@ -118,16 +123,26 @@ func (n *node) path() []*node {
 	return p
 }
 
-// label is the descriptor as people write it.
+// label is the descriptor as people write it, or as its value is counted if that
+// is hidden.
 func (n *node) label() string {
 	if n.value == "" {
 		return n.key
 	}
-	return n.key + "=" + n.value
+	return n.key + "=" + n.shown()
+}
+
+// shown is the value for people. A pattern is no secret.
+func (n *node) shown() string {
+	if n.hash && n.value != "" && !strings.Contains(n.value, "*") {
+		return "=" + Digest(n.value)
+	}
+	return n.value
 }
 
 // id is the text of Rule.ID for the descriptor n of a domain. Separators inside
-// the parts are percent-escaped, so no two descriptors have the same.
+// the parts are percent-escaped, so no two descriptors have the same; so is a `=`
+// that a value begins with, because that is how a hidden value begins.
 func (n *node) id(domain string) string {
 	var b strings.Builder
 	b.WriteString(escapeLabel(domain, "/"))
@@ -140,7 +155,12 @@ func (n *node) id(domain string) string {
 		b.WriteString(escapeLabel(step.key, "|="))
 		if step.value != "" {
 			b.WriteByte('=')
-			b.WriteString(escapeLabel(step.value, "|"))
+			shown := step.shown()
+			if rest, ok := strings.CutPrefix(step.value, "="); ok && shown == step.value {
+				b.WriteString("%3D")
+				shown = rest
+			}
+			b.WriteString(escapeLabel(shown, "|"))
 		}
 	}
 	return b.String()
