@@ -10,6 +10,9 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		21230: "a configuration pushed to a life of the store that was over, by a leader that was deposed",
 		35510: "the same, late by seconds of jitter",
 		25912: "the same, held back by a cut",
+		12611: "a borrower out of reach for a whole loan, whose lender has lent to another since",
+		24775: "the same",
+		10763: "the same",
 		43340: "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
 	} {
 		r, err := Run(Draw(seed), seed)

@@ -54,18 +54,24 @@ func (t *Term) usable(now quota.Micros, n *ledger.Loan) quota.Micros {
 }
 
 // loanOf returns all that a region may use of other regions' shares, counted from a
-// time, with the credit in flight. It may be nothing.
+// time, with the credit in flight. It may be nothing: a loan that the flight names may
+// have ended since, and been lent anew to another region. The credit goes with all of
+// them: tokens of a loan that is over are gone with it.
 func (t *Term) loanOf(now quota.Micros, a *ledger.Account, region string, f *ledger.Flight) *quota.Loan {
 	all := &quota.Loan{Capacity: quota.Capacity{Rate: quota.Rate{Per: a.Limit().Rate.Per}}}
+	usable := 0
 	for _, n := range a.Loans() {
 		left := t.usable(now, &n).Duration()
-		if left == 0 || !slices.Contains(f.Lenders, n.Lender) {
+		if left == 0 || n.Borrower != region || !slices.Contains(f.Lenders, n.Lender) {
 			continue
 		}
-		if all.Left == 0 {
-			all.Credit, all.Left = f.Borrowed, left
+		if usable++; usable == 1 {
+			all.Left = left
 		}
 		all.Capacity, all.Left = all.Capacity.Add(n.Capacity), min(all.Left, left)
+	}
+	if usable == len(f.Lenders) {
+		all.Credit = f.Borrowed
 	}
 	return all
 }

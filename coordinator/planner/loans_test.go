@@ -106,6 +106,44 @@ func TestALoanIsAnsweredFromTheCheck(t *testing.T) {
 	}
 }
 
+// A borrower that was out of reach for a whole loan is told nothing of what its lender
+// has lent since, to another region, nor given the tokens of the loan that is over.
+func TestALoanThatIsLentAnewIsNotToldToItsFormerBorrower(t *testing.T) {
+	m := hungryMarket(t)
+	m.deaf["eu"] = true
+	m.play(1200 * time.Millisecond)
+	m.deaf["eu"] = false
+	m.turn("eu") // its lease
+	m.deaf["eu"] = true
+	m.play(time.Second)
+	h, _ := m.l.Account(shop).Holding("eu")
+	if h.Flight == nil || len(h.Flight.Lenders) != 2 || h.Flight.Borrowed == 0 {
+		t.Fatalf("in flight: have %+v, want two loans with tokens", h.Flight)
+	}
+	do := func(op ledger.Op) {
+		t.Helper()
+		if err := m.commit(op)[0]; err != nil {
+			t.Fatalf("%+v: %v", op, err)
+		}
+	}
+	epoch := func(region string) quota.Epoch {
+		h, _ := m.l.Account(shop).Holding(region)
+		return h.Epoch
+	}
+	m.now += 61 * quota.Second
+	for _, lender := range []string{"ap", "us"} {
+		do(ledger.EndLoan{Key: shop, Lender: lender})
+	}
+	do(ledger.Lend{Region: "us", Session: m.session("us"), Key: shop, Prev: epoch("us"), For: quota.MicrosOf(time.Minute)})
+	do(ledger.Confirm{Region: "us", Session: m.session("us"), Key: shop, Epoch: epoch("us")})
+	do(ledger.Borrow{Region: "ap", Session: m.session("ap"), Key: shop, Prev: epoch("ap"), Lenders: []string{"us"}})
+	h, _ = m.l.Account(shop).Holding("eu")
+	a, ok := m.term.assignment(m.at(), m.l, m.term.regions["eu"], shop, &flight{epoch: h.Epoch})
+	if !ok || a.Loan == nil || *a.Loan != (quota.Loan{Capacity: quota.Capacity{Rate: quota.Rate{Per: quota.Second}}}) {
+		t.Errorf("have %+v with a loan of %+v, want one of nothing", a, a.Loan)
+	}
+}
+
 func TestLoansAreMadeLongerAtHalfTime(t *testing.T) {
 	m := hungryMarket(t)
 	m.play(2 * time.Second)

@@ -35,6 +35,15 @@ var loanMutants = []Mutant{
 			New:  "known: true",
 		}},
 	}, {
+		Name:   "loan-of-a-former-borrower",
+		Breaks: "A borrower that was out of reach is told of a loan that has ended and was lent to another region since.",
+		Edits: []Edit{{
+			File: "coordinator/planner/loans.go",
+			Old:  "left == 0 || n.Borrower != region || !slices",
+			New:  "left == 0 || !slices",
+		}},
+		Test: Test{"coordinator/planner", "TestALoanThatIsLentAnewIsNotToldToItsFormerBorrower"},
+	}, {
 		Name:   "loan-without-end",
 		Breaks: "A borrower uses what it has borrowed as long as its session lives.",
 		Edits: []Edit{{
