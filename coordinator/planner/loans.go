@@ -16,6 +16,9 @@ const (
 	lendUnseen = quota.Second
 	// lendTokens is what a loan must be worth: less does not pay for its entries.
 	lendTokens = 10 * quota.Token
+	// lendsPerSecond bounds what loans may cost: each is up to four entries in the log,
+	// and two calls of its lender's store. At most a second's worth is saved up.
+	lendsPerSecond = 50
 	// tellAge is how long a borrower is not told of one loan while another is on its
 	// way.
 	tellAge = 6 * quota.Second
@@ -41,6 +44,16 @@ func (t *Term) left(now quota.Micros, n *ledger.Loan) quota.Micros {
 		return n.For - (now - n.At)
 	}
 	return n.For - now
+}
+
+// lendable returns how many shares may be lent now, or lent for longer.
+func (t *Term) lendable(now quota.Micros) int {
+	return int((now - max(t.lendsFrom, now-quota.Second)) * lendsPerSecond / quota.Second)
+}
+
+// lending notes that n more are.
+func (t *Term) lending(now quota.Micros, n int) {
+	t.lendsFrom = max(t.lendsFrom, now-quota.Second) + quota.Micros(n)*quota.Second/lendsPerSecond
 }
 
 // usable returns how long after a time a borrower may use a loan: until a while
@@ -109,6 +122,10 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 	ops = t.borrow(ops, now, e)
 	lack := t.lack()
 	for _, s := range t.lenders(cfg) {
+		if t.lends >= t.lendable {
+			t.deferred = true
+			break
+		}
 		worth := int64(s.share.Rate.Tokens)
 		if n := t.loan(s.region); n != nil {
 			worth = int64(n.Capacity.Rate.Tokens)
@@ -123,6 +140,7 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 		ops = append(ops, ledger.Lend{
 			Region: s.region, Session: s.session, Key: t.key, Prev: s.holding.Epoch, For: quota.MicrosOf(cfg.Timing.Loan),
 		})
+		t.lends++
 		t.send(s, &ledger.Flight{Lease: t.none(), Release: true, Lends: quota.MicrosOf(cfg.Timing.Loan)})
 	}
 	return ops
@@ -299,6 +317,9 @@ func (t *table) none() quota.Capacity { return quota.Capacity{Rate: quota.Rate{P
 // loansDue returns when a loan has to be looked at again.
 func (t *table) loansDue(now quota.Micros, cfg Config) quota.Micros {
 	due := never
+	if t.deferred {
+		due = now + shortAge
+	}
 	for i := range t.loans {
 		n := &t.loans[i]
 		if half := n.left - quota.MicrosOf(cfg.Timing.Loan)/2; half > 0 {

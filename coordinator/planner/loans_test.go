@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -332,6 +333,30 @@ func TestLoansEndWithTheDemand(t *testing.T) {
 	}
 	if at := m.offers("us"); len(at) != 1 {
 		t.Errorf("us lends at %v, want once", at)
+	}
+}
+
+// However many keys are short at once, their loans come a few at a time, and all of
+// them come.
+func TestLoansOfManyKeysArePaced(t *testing.T) {
+	const keys = 200
+	m := newMarket(t, large)
+	for i := range keys {
+		m.wants["eu"] = append(m.wants["eu"], greedy(quota.Key(fmt.Sprintf("shop|user=%d", i))))
+	}
+	lends := func() int { return count[ledger.Lend](m.since(0)) }
+	m.play(lendUnseen.Duration() + time.Second)
+	if n := lends(); n == 0 || n > 3*lendsPerSecond {
+		t.Errorf("in the first moment %d shares are lent, want some and at most %d", n, 3*lendsPerSecond)
+	}
+	before := lends()
+	m.play(2 * time.Second)
+	if n := lends() - before; n < lendsPerSecond || n > 3*lendsPerSecond {
+		t.Errorf("in two seconds %d shares are lent, want about %d", n, 2*lendsPerSecond)
+	}
+	m.play(10 * time.Second)
+	if n := lends(); n < 2*keys {
+		t.Errorf("%d shares are lent in the end, want all %d", n, 2*keys)
 	}
 }
 

@@ -44,7 +44,9 @@ func (t *Term) plan(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, e *entr
 	}
 	t.wishes(now, tb, e)
 	var short shortage
+	tb.lendable = t.lendable(now)
 	ops, short = tb.decide(ops, now, t.cfg, e)
+	t.lending(now, tb.lends)
 	e.short = short.any()
 	if len(ops) > before {
 		return ops

@@ -17,8 +17,12 @@ type table struct {
 	scale    scale
 	seats    []seat
 	loans    []loan
-	hungry   bool   // somebody's part of the rate is less than it wants
-	turn     uint64 // whose turn it is where only one can have a burst, see lumps
+	// lendable is how many more shares may be lent now, and lends how many are;
+	// deferred says that it was too few.
+	lendable, lends int
+	deferred        bool
+	hungry          bool   // somebody's part of the rate is less than it wants
+	turn            uint64 // whose turn it is where only one can have a burst, see lumps
 }
 
 // seat is one region's place at the table.

@@ -10,13 +10,14 @@ import (
 
 // Term is the leader's memory for one term. It is not safe for concurrent use.
 type Term struct {
-	cfg      Config
-	number   uint64
-	regions  map[string]*region
-	book     book
-	ticked   quota.Micros // the last proposal
-	version  uint64       // of the configuration seen last
-	versions uint64       // a sum over what the regions may be using
+	cfg       Config
+	number    uint64
+	regions   map[string]*region
+	book      book
+	ticked    quota.Micros // the last proposal
+	version   uint64       // of the configuration seen last
+	lendsFrom quota.Micros // from when on lends are saved up
+	versions  uint64       // a sum over what the regions may be using
 }
 
 // NewTerm starts a term. It is called after the barrier: the ledger has every
