@@ -30,8 +30,7 @@
 // cannot be served otherwise, and given up when nobody needs it. Lenders say so only when
 // all their agents know (bucket.Notice), so a loan takes some three seconds; all that one
 // busy region of eight is missing of an ideal bucket in five minutes, with a standing
-// share of 0.3, is 0.4 %. Regions that are not idle never lend: the lease that they would
-// need instead costs more messages than the share is worth.
+// share of 0.3, is 0.4 %. Regions that are not idle never lend.
 //
 // # Where efficiency is lost, and what was tried
 //

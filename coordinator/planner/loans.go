@@ -27,7 +27,7 @@ const (
 // loan is a loan as a plan sees it.
 type loan struct {
 	ledger.Loan
-	left    quota.Micros   // how long it runs for certain, as the ledger knows it
+	left    quota.Micros   // how long it runs at most
 	known   bool           // it is of this term, so its end is known well enough to borrow
 	counted quota.Capacity // what the ledger counts for it
 }
@@ -112,7 +112,7 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 	before := len(ops)
 	for i := range t.loans {
 		n := &t.loans[i]
-		if n.left <= 0 || n.Borrower == "" && t.wanted(n, false) {
+		if n.left <= 0 || n.Borrower == "" && t.wanted(n) {
 			ops = append(ops, ledger.EndLoan{Key: t.key, Lender: n.Lender})
 		}
 	}
@@ -121,6 +121,9 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 	}
 	ops = t.borrow(ops, now, e)
 	lack := t.lack()
+	if lack <= 0 && len(t.loans) == 0 {
+		return ops
+	}
 	for _, s := range t.lenders(cfg) {
 		if t.lends >= t.lendable {
 			t.deferred = true
@@ -146,20 +149,32 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 	return ops
 }
 
-// wanted reports whether the lender of a loan asks for something again, and, if that
-// is asked, cannot have it otherwise.
-func (t *table) wanted(n *loan, badly bool) bool {
+// wanted reports whether the lender of a loan asks for something again, and needed
+// whether it cannot have that otherwise.
+func (t *table) wanted(n *loan) bool {
+	s := t.seat(n.Lender)
+	return s == nil || s.active
+}
+
+func (t *table) needed(n *loan) bool {
+	s := t.seat(n.Lender)
+	return s == nil || s.active && s.hungry()
+}
+
+// seat returns the seat of a region, nil for one that is gone.
+func (t *table) seat(region string) *seat {
 	for i := range t.seats {
-		if s := &t.seats[i]; s.region == n.Lender {
-			return s.active && (!badly || s.hungry())
+		if t.seats[i].region == region {
+			return &t.seats[i]
 		}
 	}
-	return true // the region is gone
+	return nil
 }
 
 // used reports whether the borrower of a loan asks for something.
 func (t *table) used(n *loan) bool {
-	return slices.ContainsFunc(t.seats, func(s seat) bool { return s.region == n.Borrower && s.active })
+	s := t.seat(n.Borrower)
+	return s != nil && s.active
 }
 
 // lack is how much more rate is wanted than there is without more loans.
@@ -220,11 +235,12 @@ func (t *table) lenders(cfg Config) (all []*seat) {
 func (t *table) borrow(ops []ledger.Op, now quota.Micros, e *entry) []ledger.Op {
 	for i := range t.loans {
 		n := &t.loans[i]
-		if n.Borrower != "" || !n.known || t.wanted(n, false) {
+		if n.Borrower != "" || !n.known || t.wanted(n) {
 			continue
 		}
 		if s := t.hungriest(n.Lender); s != nil {
 			n.Borrower = s.region
+			e.forget(n.Lender) // who knows of it has given it back
 			s.borrowed = s.borrowed.Add(n.Capacity)
 			for dim, more := range partOf(n.Capacity) {
 				s.fair[dim], s.goal[dim] = s.fair[dim]+more, s.goal[dim]+more
@@ -261,7 +277,7 @@ func (t *table) lendersOf(region string, have []told) (lenders []string, news bo
 			continue
 		}
 		switch {
-		case t.wanted(n, true):
+		case t.needed(n):
 			news = true
 		case n.known:
 			lenders = append(lenders, n.Lender)
@@ -276,10 +292,15 @@ func (e *entry) tell(now quota.Micros, loans []loan, region string) {
 	e.toldAt = now
 	for i := range loans {
 		if n := &loans[i]; n.Borrower == region && n.known {
-			e.told = slices.DeleteFunc(e.told, func(o told) bool { return o.lender == n.Lender })
+			e.forget(n.Lender)
 			e.told = append(e.told, told{n.Lender, n.At})
 		}
 	}
+}
+
+// forget drops that anybody was told of the loan of a lender.
+func (e *entry) forget(lender string) {
+	e.told = slices.DeleteFunc(e.told, func(o told) bool { return o.lender == lender })
 }
 
 // coming reports whether a share is about to be lent.

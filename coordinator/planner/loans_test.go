@@ -336,6 +336,26 @@ func TestLoansEndWithTheDemand(t *testing.T) {
 	}
 }
 
+// A loan that its borrower has given up goes to another region that is short, though
+// somebody was told of that very loan before.
+func TestALoanThatIsGivenUpIsLentOn(t *testing.T) {
+	m := hungryMarket(t)
+	m.play(3 * time.Second)
+	if have := m.borrowed("eu"); have != perSecond(600) {
+		t.Fatalf("eu borrows %v", have)
+	}
+	if err := m.commit(ledger.EndSession{Region: "eu", Session: m.session("eu")})[0]; err != nil {
+		t.Fatal(err)
+	}
+	m.play(3 * time.Second) // it opens another one
+	if have := m.borrowed("eu"); have != perSecond(600) {
+		t.Errorf("in its new session eu borrows %v, want what it gave up with the old one", have)
+	}
+	if n := count[ledger.Lend](m.since(0)); n != 2 {
+		t.Errorf("shares were lent %d times, want 2", n)
+	}
+}
+
 // However many keys are short at once, their loans come a few at a time, and all of
 // them come.
 func TestLoansOfManyKeysArePaced(t *testing.T) {
