@@ -161,7 +161,7 @@ func (r *region) readLent(ctx context.Context, asked time.Duration, s bucket.Sta
 	if s.Incarnation != r.lentAt.Incarnation || s.Lent != r.lentAt.Lent {
 		r.lent = nil
 		if s.Lent > 0 {
-			lent, _, err := r.store.Lent(ctx)
+			lent, err := r.store.Lent(ctx)
 			if err != nil {
 				return err
 			}

@@ -24,9 +24,8 @@ type Store interface {
 	// Config returns the adopted configuration and the one before it; Version is
 	// 0 where there is none.
 	Config(ctx context.Context) (current, prev bucket.Adopted, err error)
-	// Lent returns until when which standing shares are on loan, and the count of
-	// changes that it is as of.
-	Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error)
+	// Lent returns until when which standing shares are on loan, on the store's clock.
+	Lent(ctx context.Context) (map[quota.Key]quota.Micros, error)
 	// Read returns the record of a key as it is stored.
 	Read(ctx context.Context, key quota.Key) (bucket.Record, bool, error)
 	// Close is called once, when the agent has stopped.

@@ -275,7 +275,7 @@ func (a *agent) obey(e lease.Effects) {
 	if e.Lend != nil {
 		asks := make([]bucket.LendAsk, len(e.Lend.Keys))
 		for i, k := range e.Lend.Keys {
-			asks[i] = bucket.LendAsk{Key: k, Standing: a.standing(incarnation, k, now)}
+			asks[i] = bucket.LendAsk{Key: k, Share: a.standing(incarnation, k, now).Capacity}
 		}
 		if r.store.Lend(now, incarnation, asks, e.Lend.Span) != nil {
 			a.confirm = true

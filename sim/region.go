@@ -166,7 +166,7 @@ func (a *agent) refresh(context.Context) error {
 	s := r.store.State(r.time())
 	a.see(s)
 	lent := enforce.Lent{At: a.mono.Read(r.w.loop.Now()).Duration(), Now: s.Now}
-	lent.Until, _ = r.store.Lent(r.time())
+	lent.Until = r.store.Lent(r.time())
 	if !s.LentKnown && !s.First {
 		lent.All = s.Since + quota.MicrosOf(r.w.plan.Timing.Loan)
 	}

@@ -89,7 +89,8 @@ type Timing struct {
 	Tick time.Duration
 	// Loan is how long a standing share is lent at a time, 0 for never. A region
 	// whose store has lost its data does without standing shares for as long, unless
-	// the coordinator says which are lent. Default 60 s.
+	// the coordinator says which are lent: agents must not count with less than the
+	// coordinator does. Default 60 s.
 	Loan time.Duration
 }
 

@@ -74,8 +74,8 @@ type ApplyAsk struct {
 
 // LendAsk is one key of which the region's standing share is on loan already.
 type LendAsk struct {
-	Key      quota.Key
-	Standing Standing
+	Key   quota.Key
+	Share quota.Capacity // none where it is not known yet
 }
 
 // Region is the state of a region that decides whether leases are in force.

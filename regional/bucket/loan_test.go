@@ -186,7 +186,7 @@ func TestLendingAgainMakesItLonger(t *testing.T) {
 	short.Lend = (5 * second).Duration()
 	mustLend(t, s, start+41*second, short)
 	want := start + 40*second + minute
-	lent, version := s.Lent(start + 42*second)
+	lent, version := s.Lent(start+42*second), s.State(start+42*second).Lent
 	if rec, _ := s.Read("k"); rec.Away != want || lent["k"] != want || version != 3 {
 		t.Errorf("away until %d, lent %v in version %d, want until %d in version 3", rec.Away, lent, version, want)
 	}
@@ -196,7 +196,7 @@ func TestLendingAgainMakesItLonger(t *testing.T) {
 	if v := take(s, want+second, ask("k", 0, share)); v.Level != quota.Whole(1) {
 		t.Errorf("a second after: have %v", v.Level)
 	}
-	if lent, _ := s.Lent(want); len(lent) != 0 {
+	if lent := s.Lent(want); len(lent) != 0 {
 		t.Errorf("all is back: have %v", lent)
 	}
 }
@@ -237,7 +237,7 @@ func TestANewIncarnationIsToldWhatIsLent(t *testing.T) {
 	if st := s.State(start + 10*second); st.LentKnown || st.Lent != 0 {
 		t.Errorf("a new incarnation knows nothing of loans: have %+v", st)
 	}
-	asks := []LendAsk{{Key: "k", Standing: share}, {Key: "unknown rule"}}
+	asks := []LendAsk{{Key: "k", Share: share.Capacity}, {Key: "unknown rule"}}
 	if err := s.Lend(start+20*second, "one", asks, minute); !errors.Is(err, ErrIncarnation) {
 		t.Errorf("told another incarnation: have %v", err)
 	}
@@ -251,7 +251,7 @@ func TestANewIncarnationIsToldWhatIsLent(t *testing.T) {
 	if st := s.State(start + 20*second); !st.LentKnown || st.Lent != 1 {
 		t.Errorf("told: have %+v", st)
 	}
-	if lent, _ := s.Lent(start + 20*second); lent["k"] != until || lent["unknown rule"] != until {
+	if lent := s.Lent(start + 20*second); lent["k"] != until || lent["unknown rule"] != until {
 		t.Errorf("have %v, want both until %d", lent, until)
 	}
 	if err := s.Lend(start+21*second, "two", asks, second); err != nil {
@@ -283,7 +283,7 @@ func TestANewIncarnationIsToldWhatIsLent(t *testing.T) {
 func TestTakingOverALoanKeepsTheLease(t *testing.T) {
 	s := connected(t)
 	mustApply(t, s, start, assign(1, per(20, day, 20), 0)) // it has the share's 10
-	if err := s.Lend(start+second, "one", []LendAsk{{Key: "k", Standing: share}}, minute); err != nil {
+	if err := s.Lend(start+second, "one", []LendAsk{{Key: "k", Share: share.Capacity}}, minute); err != nil {
 		t.Fatal(err)
 	}
 	if life := s.Life("k"); life < day/2 {

@@ -236,7 +236,7 @@ func (s *Store) Lend(now quota.Micros, incarnation string, lends []LendAsk, span
 		}
 		rec.Away = max(rec.Away, max(rec.At, s.high)+span)
 		s.lent[l.Key] = rec.Away
-		standing := l.Standing.Capacity
+		standing := l.Share
 		if standing.Burst <= 0 {
 			standing = quota.Capacity{Burst: quota.MaxTokens} // unknown yet: kept until the next write
 		}
@@ -252,11 +252,11 @@ func (s *Store) Lend(now quota.Micros, incarnation string, lends []LendAsk, span
 }
 
 // Lent returns until when which standing shares are on loan, those that are over left
-// out, and the count of changes that it is as of.
-func (s *Store) Lent(now quota.Micros) (lent map[quota.Key]quota.Micros, version uint64) {
+// out.
+func (s *Store) Lent(now quota.Micros) map[quota.Key]quota.Micros {
 	high := max(now, s.high)
 	maps.DeleteFunc(s.lent, func(_ quota.Key, until quota.Micros) bool { return until <= high })
-	return maps.Clone(s.lent), s.lents
+	return maps.Clone(s.lent)
 }
 
 // deposit adds credit to level and cuts it to burst; what is cut is surrendered.

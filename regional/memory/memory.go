@@ -140,12 +140,12 @@ func (s *Store) Lend(ctx context.Context, incarnation string, lends []bucket.Len
 }
 
 // Lent implements regional.Store.
-func (s *Store) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error) {
+func (s *Store) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, err error) {
 	err = s.do(ctx, func(b *bucket.Store, now quota.Micros) error {
-		lent, changes = b.Lent(now)
+		lent = b.Lent(now)
 		return nil
 	})
-	return lent, changes, err
+	return lent, err
 }
 
 // Drop implements uplink.Store.

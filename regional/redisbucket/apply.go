@@ -122,13 +122,6 @@ func validApply(ask *bucket.ApplyAsk) error {
 
 func (s *Store) applyArgs(incarnation string, ask *bucket.ApplyAsk) []any {
 	a, st := &ask.Assignment, &ask.Standing
-	release, home := 0, 0
-	if a.Release {
-		release = 1
-	}
-	if a.Home {
-		home = 1
-	}
 	var loan quota.Loan
 	var ends any = ""
 	if a.Loan != nil {
@@ -136,12 +129,20 @@ func (s *Store) applyArgs(incarnation string, ask *bucket.ApplyAsk) []any {
 	}
 	return []any{
 		incarnation, uint64(a.Session), uint64(a.Epoch),
-		int64(a.Lease.Rate.Tokens), int64(a.Lease.Rate.Per), int64(a.Lease.Burst), int64(a.Credit), release,
+		int64(a.Lease.Rate.Tokens), int64(a.Lease.Rate.Per), int64(a.Lease.Burst), int64(a.Credit), flag(a.Release),
 		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()),
 		int64(quota.MicrosOf(a.Lend)),
 		int64(loan.Capacity.Rate.Tokens), int64(loan.Capacity.Rate.Per), int64(loan.Capacity.Burst), int64(loan.Credit), ends,
-		int64(bucket.Notice), string(a.Key), home,
+		int64(bucket.Notice), string(a.Key), flag(a.Home),
 	}
+}
+
+// flag is a yes or no as the scripts read it.
+func flag(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // Read returns the record of key as it is stored, without refilling it; ok is

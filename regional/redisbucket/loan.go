@@ -19,7 +19,7 @@ func (s *Store) Lend(ctx context.Context, incarnation string, lends []bucket.Len
 		return fmt.Errorf("take over %d loans for %d us: %w", len(lends), span, bucket.ErrRange)
 	}
 	for _, l := range lends {
-		if err := l.Standing.Valid(); err != nil {
+		if err := bucket.Valid(l.Share); err != nil {
 			return fmt.Errorf("take over the loan of %q: %w", l.Key, err)
 		}
 	}
@@ -36,10 +36,10 @@ func (s *Store) lend(lends []bucket.LendAsk, bucketKey func(quota.Key) string, r
 	for {
 		n := min(len(lends), lendBatch)
 		var keys []string
-		argv := []any{last(len(lends) == n)}
+		argv := []any{flag(len(lends) == n)} // whether all are known then
 		for _, l := range lends[:n] {
 			keys = append(keys, bucketKey(l.Key))
-			argv = append(argv, string(l.Key), int64(l.Standing.Rate.Tokens), int64(l.Standing.Rate.Per), int64(l.Standing.Burst))
+			argv = append(argv, string(l.Key), int64(l.Share.Rate.Tokens), int64(l.Share.Rate.Per), int64(l.Share.Burst))
 		}
 		reply, err := run(keys, argv)
 		if err != nil {
@@ -54,34 +54,28 @@ func (s *Store) lend(lends []bucket.LendAsk, bucketKey func(quota.Key) string, r
 	}
 }
 
-// Lent returns until when which standing shares are on loan, on the server's clock,
-// and the count of changes that it is as of: State.Lent.
-func (s *Store) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error) {
+// Lent returns until when which standing shares are on loan, on the server's clock.
+func (s *Store) Lent(ctx context.Context) (map[quota.Key]quota.Micros, error) {
 	if s.cluster != nil {
 		return s.cluster.lent(ctx)
 	}
 	reply, err := s.runValues(ctx, &s.scripts.lent, []string{s.stateKey, s.lentKey})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	lent = make(map[quota.Key]quota.Micros, len(reply)/2)
-	changes, err = readLent(lent, reply, 0)
-	return lent, changes, err
+	lent := make(map[quota.Key]quota.Micros, len(reply)/2)
+	readLent(lent, reply, 0)
+	return lent, nil
 }
 
 // readLent adds a reply of lent.lua, read on a clock that shows low more than the
 // region's at least.
-func readLent(lent map[quota.Key]quota.Micros, reply []any, low quota.Micros) (changes uint64, err error) {
-	if len(reply)%2 == 0 {
-		return 0, fmt.Errorf("read what is on loan: reply of %d values: %w", len(reply), enforce.ErrStoreDown)
-	}
-	n, _ := reply[0].(int64)
-	for i := 1; i < len(reply); i += 2 {
+func readLent(lent map[quota.Key]quota.Micros, reply []any, low quota.Micros) {
+	for i := 0; i+1 < len(reply); i += 2 {
 		key, _ := reply[i].(string)
 		until, _ := reply[i+1].(int64)
 		lent[quota.Key(key)] = quota.Micros(until) - low
 	}
-	return uint64(n), nil
 }
 
 // lend is Store.Lend for a cluster. Every partition has to know that it knows all.
@@ -93,7 +87,6 @@ func (c *clustered) lend(ctx context.Context, incarnation string, lends []bucket
 	var byPart [partitions][]bucket.LendAsk
 	for _, l := range lends {
 		p := partitionOf(l.Key)
-		l.Standing = v.there(p, l.Standing)
 		byPart[p] = append(byPart[p], l)
 	}
 	for p := range byPart {
@@ -108,30 +101,18 @@ func (c *clustered) lend(ctx context.Context, incarnation string, lends []bucket
 }
 
 // lent is Store.Lent for a cluster.
-func (c *clustered) lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error) {
+func (c *clustered) lent(ctx context.Context) (map[quota.Key]quota.Micros, error) {
 	v := c.view.Load()
 	if v == nil {
-		return nil, 0, fmt.Errorf("read what is on loan: %w", enforce.ErrStale)
+		return nil, fmt.Errorf("read what is on loan: %w", enforce.ErrStale)
 	}
 	replies, err := c.each(ctx, &c.s.scripts.lent, 0, func(int) []any { return []any{v.incarnation} })
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	lent = make(map[quota.Key]quota.Micros)
+	lent := make(map[quota.Key]quota.Micros)
 	for p, reply := range replies {
-		n, err := readLent(lent, reply.Val(), v.parts[p].low)
-		if err != nil {
-			return nil, 0, err
-		}
-		changes += n
+		readLent(lent, reply.Val(), v.parts[p].low)
 	}
-	return lent, changes, nil
-}
-
-// last is the flag of the batch after which all loans are known.
-func last(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
+	return lent, nil
 }

@@ -224,7 +224,7 @@ func (u *Uplink) answer(ctx context.Context, m received) error {
 func (u *Uplink) lend(ctx context.Context, incarnation string, l lease.Lend) error {
 	asks := make([]bucket.LendAsk, len(l.Keys))
 	for i, k := range l.Keys {
-		asks[i] = bucket.LendAsk{Key: k, Standing: u.cfg.Local.Standing(incarnation, k, u.seen.Now)}
+		asks[i] = bucket.LendAsk{Key: k, Share: u.cfg.Local.Standing(incarnation, k, u.seen.Now).Capacity}
 	}
 	return u.timed(ctx, fmt.Sprintf("take over %d loans", len(asks)), func(ctx context.Context) error {
 		return u.cfg.Store.Lend(ctx, incarnation, asks, l.Span)

@@ -177,9 +177,9 @@ func (c *client) Lend(ctx context.Context, incarnation string, lends []bucket.Le
 	return c.do(ctx, func(s *bucket.Store) error { return s.Lend(now(), incarnation, lends, span) })
 }
 
-func (c *client) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, changes uint64, err error) {
-	err = c.do(ctx, func(s *bucket.Store) error { lent, changes = s.Lent(now()); return nil })
-	return lent, changes, err
+func (c *client) Lent(ctx context.Context) (lent map[quota.Key]quota.Micros, err error) {
+	err = c.do(ctx, func(s *bucket.Store) error { lent = s.Lent(now()); return nil })
+	return lent, err
 }
 
 func (c *client) Drop(ctx context.Context, session quota.SessionID) error {

@@ -1,9 +1,8 @@
 -- Reads which standing shares are on loan, and forgets those that are back.
 -- KEYS: state, lent shares
--- Reply: {changes, then of each: key, until}.
-local s = call('HMGET', KEYS[1], 'hwm', 'lents')
-local now = math.max(clock(), (s[1] or 0) + 0)
-local reply = { (s[2] or 0) + 0 }
+-- Reply: {of each: key, until}.
+local now = math.max(clock(), (call('HGET', KEYS[1], 'hwm') or 0) + 0)
+local reply = {}
 local lent = call('HGETALL', KEYS[2])
 for i = 1, #lent, 2 do
   if lent[i + 1] + 0 <= now then
