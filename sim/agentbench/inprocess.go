@@ -13,11 +13,10 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
-	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/lease"
+	"github.com/quorate/quorate/regional/memory"
 )
 
 // Process is what one decision in this process costs, without any transport.
@@ -113,45 +112,23 @@ func (l *limiters) allow(key string) bool {
 	return limiter.Allow()
 }
 
-// memory is a store without Redis: what is left is the agent's own part.
-type memory struct {
-	mu    sync.Mutex
-	start time.Time
-	store *bucket.Store
-}
-
-func (m *memory) now() quota.Micros { return 1<<40 + quota.MicrosOf(time.Since(m.start)) }
-
-func (m *memory) Take(_ context.Context, t enforce.Take) (enforce.TakeResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	admitted, verdicts := m.store.Take(now, t.Asks)
-	return enforce.TakeResult{Now: now, Admitted: admitted, Verdicts: verdicts}, nil
-}
-
-func (m *memory) Charge(_ context.Context, incarnation string, charges []bucket.Charge) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.store.Charge(m.now(), incarnation, charges)
-}
-
-// decider returns a decision on a value of a descriptor of Rules.
+// decider returns a decision on a value of a descriptor of Rules, by a store without
+// Redis: what is left is the agent's own part.
 func decider(descriptor string) (func(value string) error, error) {
-	m := &memory{start: time.Now(), store: bucket.NewStore()}
-	m.store.Incarnate(m.now(), "one")
-	blob, err := configuration()
+	start, ctx := time.Now(), context.Background()
+	m, err := memory.WithRules("here", Rules)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.store.MarkFirst("one"); err != nil {
+	st, err := m.State(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := m.store.Adopt(m.now(), "one", 1, blob); err != nil {
+	cur, prev, err := m.Config(ctx)
+	if err != nil {
 		return nil, err
 	}
-	cur, prev := m.store.Config()
-	a, err := lease.Adopt("here", 0, m.store.State(m.now()), cur, prev)
+	a, err := lease.Adopt("here", 0, st, cur, prev)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +139,7 @@ func decider(descriptor string) (func(value string) error, error) {
 		if descriptor == "spent" {
 			value = "0"
 		}
-		_, err := e.Decide(context.Background(), time.Since(m.start), enforce.Request{
+		_, err := e.Decide(ctx, time.Since(start), enforce.Request{
 			Domain: "bench", Descriptors: []enforce.Descriptor{{Entries: []rules.Entry{{Key: descriptor, Value: value}}}},
 		})
 		if err != nil {
