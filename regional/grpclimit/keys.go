@@ -37,13 +37,13 @@ func Metadata(name, key string, missing caller.Missing) Key {
 // APIKey is the caller.Digest of a secret in a metadata key. Keys should have been
 // checked before: of made-up ones a client has as many as it likes.
 func APIKey(name, key string, missing caller.Missing) Key {
-	return secret(name, missing, func(c Call) (string, error) { return one(c, key) })
+	return caller.Secret(name, missing, func(c Call) (string, error) { return one(c, key) })
 }
 
 // Bearer is the caller.Digest of the bearer token in the metadata key authorization,
 // with the same advice as APIKey. A call of another scheme has none.
 func Bearer(name string, missing caller.Missing) Key {
-	return secret(name, missing, func(c Call) (string, error) {
+	return caller.Secret(name, missing, func(c Call) (string, error) {
 		value, err := one(c, "authorization")
 		return caller.BearerToken(value), err
 	})
@@ -79,16 +79,6 @@ func Service(name string) Key {
 	return Key{Name: name, Missing: caller.Share, Value: func(c Call) (string, error) {
 		service, _, _ := strings.Cut(strings.TrimPrefix(c.Method, "/"), "/")
 		return service, nil
-	}}
-}
-
-func secret(name string, missing caller.Missing, read func(Call) (string, error)) Key {
-	return Key{Name: name, Missing: missing, Value: func(c Call) (string, error) {
-		value, err := read(c)
-		if value == "" || err != nil {
-			return "", err
-		}
-		return caller.Digest(value), nil
 	}}
 }
 

@@ -28,13 +28,13 @@ func Header(name, header string, missing caller.Missing) Key {
 // APIKey is the caller.Digest of a secret in a header field. Keys should have been
 // checked before: of made-up ones a client has as many as it likes.
 func APIKey(name, header string, missing caller.Missing) Key {
-	return secret(name, missing, func(r *http.Request) (string, error) { return one(r, header) })
+	return caller.Secret(name, missing, func(r *http.Request) (string, error) { return one(r, header) })
 }
 
 // Bearer is the caller.Digest of the bearer token in the field Authorization, with the
 // same advice as APIKey. A request of another scheme has none.
 func Bearer(name string, missing caller.Missing) Key {
-	return secret(name, missing, func(r *http.Request) (string, error) {
+	return caller.Secret(name, missing, func(r *http.Request) (string, error) {
 		value, err := one(r, "Authorization")
 		return caller.BearerToken(value), err
 	})
@@ -73,16 +73,6 @@ func Path(name string) Key {
 // /users/{id}". It is missing outside of one: wrap the handlers and not the mux.
 func Pattern(name string, missing caller.Missing) Key {
 	return Key{Name: name, Missing: missing, Value: func(r *http.Request) (string, error) { return r.Pattern, nil }}
-}
-
-func secret(name string, missing caller.Missing, read func(*http.Request) (string, error)) Key {
-	return Key{Name: name, Missing: missing, Value: func(r *http.Request) (string, error) {
-		value, err := read(r)
-		if value == "" || err != nil {
-			return "", err
-		}
-		return caller.Digest(value), nil
-	}}
 }
 
 // one returns the only value of a header field.
