@@ -30,7 +30,6 @@ type toy struct {
 	renew   quota.Micros
 	urgent  bool
 	applied []quota.Applied
-	report  quota.Micros // when usage is due
 }
 
 // bucket is a key's bucket and what was seen of it since the last report.
@@ -43,13 +42,13 @@ type bucket struct {
 	session     quota.SessionID
 	surrendered quota.Tokens
 
-	use              quota.Usage
-	since            quota.Micros
-	changed, told    bool
-	low, denying     bool
-	debt             float64 // the part of a request that has not arrived yet
-	asked, got       int     // requests, for the drawing
-	askedAll, gotAll int
+	use           quota.Usage
+	since         quota.Micros
+	changed, told bool
+	low, denying  bool
+	debt          float64 // the part of a request that has not arrived yet
+	asked, got    int     // requests, for the drawing
+	gotAll        int
 }
 
 func (r *toy) bucket(k quota.Key, now quota.Micros) *bucket {

@@ -120,7 +120,6 @@ type gossip struct {
 	since   map[[2]int]quota.Tokens // admitted and not yet told
 	next    quota.Micros
 	posts   []post
-	keys    map[int]bool
 }
 
 type post struct {

@@ -23,7 +23,6 @@ const (
 
 // Shares that are not equal distinguish the regions, equal ones do not.
 var (
-	noShares = [2]Capacity{}
 	oneShare = [2]Capacity{{0, 1}}
 	slow     = [2]Capacity{{0, 1}, {0, 1}}
 	fast     = [2]Capacity{{1, 1}, {1, 1}}
