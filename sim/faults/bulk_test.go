@@ -105,8 +105,10 @@ func (b *bulk) sync() (assigned int, err error) {
 		}
 		answers := resp.Seq == b.req.Seq
 		if answers {
-			if resp.Refusal != nil {
-				return assigned, fmt.Errorf("refused: %s", resp.Refusal.Message)
+			if r := resp.Refusal; r != nil && r.Code == quota.RefusedBusy {
+				return assigned, nil // the next sync confirms again
+			} else if r != nil {
+				return assigned, fmt.Errorf("refused: %s", r.Message)
 			}
 			b.req.Session, b.req.Cluster = resp.Session, resp.Cluster
 			if resp.Config != nil {
