@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"slices"
+
+	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/lease"
@@ -60,12 +63,9 @@ func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
 		return 0, false
 	}
 	sum = acct.Level(w.truth.Clock())
-	borrowed := map[string]bool{} // by regions that may be told so still
 	for _, n := range acct.Loans() {
-		lender := w.region(n.Lender)
-		if rec, _ := lender.store.Read(k.key); lender.time() < rec.Away {
+		if w.lends(k, &n) {
 			sum += n.Tokens
-			borrowed[n.Borrower] = true
 		}
 	}
 	for _, r := range w.regions {
@@ -80,12 +80,31 @@ func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
 		}
 		if h, _ := acct.Holding(r.name); h.Flight != nil && w.mayApply(r, k.key, h.Epoch) {
 			sum += h.Flight.Credit
-			if borrowed[r.name] {
+			if w.mayBorrow(k, acct, r.name, h.Flight) {
 				sum += h.Flight.Borrowed
 			}
 		}
 	}
 	return sum, true
+}
+
+// lends reports whether the lender of a loan still does without its share.
+func (w *World) lends(k *key, n *ledger.Loan) bool {
+	lender := w.region(n.Lender)
+	rec, _ := lender.store.Read(k.key)
+	return lender.time() < rec.Away
+}
+
+// mayBorrow reports whether a region may still be told of all loans in flight to it:
+// their tokens come with all of them or not at all.
+func (w *World) mayBorrow(k *key, acct *ledger.Account, region string, f *ledger.Flight) bool {
+	told := 0
+	for _, n := range acct.Loans() {
+		if n.Borrower == region && slices.Contains(f.Lenders, n.Lender) && w.lends(k, &n) {
+			told++
+		}
+	}
+	return told == len(f.Lenders)
 }
 
 // mayApply reports whether a region has yet to apply an assignment in flight, and
