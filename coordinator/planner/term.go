@@ -101,7 +101,12 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 	tb.turn = fairshare.Rank(string(e.key), strconv.FormatInt(int64(now/turnOf(tb.scale)), 10))
 	tb.opened, tb.orphaned, tb.level = opened, a.Orphaned(), a.Level(l.Clock())
 	for _, n := range a.Loans() {
-		tb.loans = append(tb.loans, loan{Loan: n, left: t.left(now, &n), known: n.Term == t.number, counted: n.Capacity.Max(a.Share(n.Lender))})
+		counted := n.Capacity.Max(a.Share(n.Lender))
+		if !tb.orphaned {
+			// There must be room for what the lender is to own before it is offered that.
+			counted = counted.Max(limit.StandingShare(n.Lender, cur.Shares))
+		}
+		tb.loans = append(tb.loans, loan{Loan: n, left: t.left(now, &n), known: n.Term == t.number, counted: counted})
 	}
 	for _, lr := range l.Regions() {
 		r := t.regions[lr.Name]
