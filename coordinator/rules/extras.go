@@ -13,14 +13,18 @@ import (
 // the burst if that was given and is a number; whether it suits the rate is
 // known only when all of the limit has been read.
 func (w *walk) quota(f field, l *Limit) (burst field) {
+	var algorithm, shape field
 	for _, f := range w.mapping(f.value, f.trail, levelQuota, quotaKeys) {
 		switch f.name {
 		case "algorithm":
+			algorithm = f
 			if i, ok := w.choice(f, algorithmNames, false); ok {
-				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket {
+				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket && l.Algorithm != LeakyBucket {
 					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket", quoted(f.value.Value))
 				}
 			}
+		case "shape":
+			shape, l.Shape = f, w.boolean(f)
 		case "burst":
 			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
 				burst, l.Burst = f, quota.Whole(v)
@@ -39,6 +43,7 @@ func (w *walk) quota(f field, l *Limit) (burst field) {
 			l.Weights = w.weights(f)
 		}
 	}
+	w.shaped(shape, algorithm, l)
 	return burst
 }
 

@@ -25,7 +25,7 @@ const (
 
 var (
 	limitKeys = []string{"unit", "requests_per_unit", "unlimited", "name", "replaces", "unit_multiplier", "quota"}
-	quotaKeys = []string{"algorithm", "burst", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights"}
+	quotaKeys = []string{"algorithm", "shape", "burst", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights"}
 	// listedLimitKeys are those of an item of rate_limits.
 	listedLimitKeys = slices.DeleteFunc(slices.Clone(limitKeys), func(k string) bool { return k == "unlimited" })
 	replacesKeys    = []string{"name"}

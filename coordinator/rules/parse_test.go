@@ -40,6 +40,8 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	}
 	daily := careful
 	daily.Capacity = plain(250, 86400).Capacity
+	partner := plain(50, 1)
+	partner.Burst = quota.Whole(10)
 	want := []Rule{
 		{ID: "shop/remote_address", Domain: "shop", Name: "per-address", Limits: []Limit{
 			{Limit: careful, RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, ColdStartWait: 100 * time.Millisecond},
@@ -59,6 +61,9 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 		}},
 		{ID: "shop/api_token", Domain: "shop", HashValue: true, Limits: []Limit{
 			{Limit: plain(1000, 86400), RequestsPerUnit: 1000, Unit: UnitDay, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
+		}},
+		{ID: "shop/partner", Domain: "shop", Limits: []Limit{
+			{Limit: partner, RequestsPerUnit: 50, Unit: UnitSecond, Multiplier: 1, Algorithm: LeakyBucket, Shape: true, ColdStartWait: DefaultColdStartWait},
 		}},
 		{ID: "shop/internal=true", Domain: "shop", Unlimited: true},
 		{ID: "closed/anyone", Domain: "closed", Limits: []Limit{

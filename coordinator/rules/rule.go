@@ -69,4 +69,7 @@ type Limit struct {
 	// ColdStartWait is how long the first request of a key that has neither a
 	// standing share nor a lease may wait for its lease; 0 denies it at once.
 	ColdStartWait time.Duration
+	// Shape gives admitted requests a delay, so that they leave at the rate. Only a
+	// LeakyBucket can have it.
+	Shape bool
 }
