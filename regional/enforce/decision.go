@@ -12,6 +12,10 @@ type Request struct {
 	// Hits is the cost of every descriptor without its own; 0 counts as 1.
 	Hits        uint32
 	Descriptors []Descriptor
+	// MaxDelay is the longest delay the caller would wait for, 0 for any. A request
+	// that would be told a longer one is denied instead (DelayTooLong) and charged
+	// nothing. See Decision.Delay for what this can promise.
+	MaxDelay time.Duration
 }
 
 // Descriptor is one list of entries to be counted.
@@ -43,6 +47,9 @@ const (
 	StoreDegraded Reason = "store_degraded"
 	// BurstExceeded: the cost is larger than the burst of the limit, so no wait helps.
 	BurstExceeded Reason = "burst_exceeded"
+	// DelayTooLong: what waits in a shaped limit before the request takes longer to
+	// leave than the request's MaxDelay.
+	DelayTooLong Reason = "delay_too_long"
 	// Shadow: a shadow rule would have denied.
 	Shadow Reason = "shadow"
 	// NoRule: no rule matches the descriptor.
@@ -65,7 +72,7 @@ func (r Reason) Scope() string {
 	switch r {
 	case GlobalExhausted:
 		return "world"
-	case LeaseEmpty, CoordinatorUnreachable, StoreDegraded:
+	case LeaseEmpty, CoordinatorUnreachable, StoreDegraded, DelayTooLong:
 		return "region"
 	case BurstExceeded, ZeroLimit:
 		return "limit"
@@ -114,7 +121,10 @@ type Status struct {
 	// Retry is how long to wait before the same cost may fit, zero when not
 	// over. It is never longer than the limit needs to fill from empty, or from
 	// the debt that an outage of the store has left.
-	Retry  time.Duration
+	Retry time.Duration
+	// Delay is how long to hold the request back for the shaped limits of Rule, see
+	// Decision.Delay; the longest when several are shaped, so not always that of Limit.
+	Delay  time.Duration
 	Reason Reason
 	// Source says whose tokens Reason speaks of.
 	Source Source
@@ -128,6 +138,16 @@ type Decision struct {
 	Statuses []Status
 	// Retry is the longest Retry of the statuses that deny, zero when not Over.
 	Retry time.Duration
+	// Delay is how long to hold an admitted request back before it is served, from the
+	// moment of the decision, so that requests leave shaped limits at their rates: the
+	// longest Delay of the statuses. Its tokens are taken already. It is zero when Over,
+	// in shadow mode, for a cost of 0, and without a shaped limit; never longer than
+	// burst/rate of the limit.
+	//
+	// It is within MaxDelay, but for this: where burst/rate of a limit is above
+	// MaxDelay, the store is asked twice, first how long the delay would be, then to
+	// charge, and what others are admitted in between comes before this request.
+	Delay time.Duration
 	// UnknownDomain says that no rule document has the domain.
 	UnknownDomain bool
 	// Shadowed says that the service is in shadow mode and hid a denial: the

@@ -275,6 +275,11 @@ var errOwing = errors.New("local debt is not settled yet")
 // It asks again without those that deny, as long as the request can do without
 // them; each answer leaves fewer, and only the last one charges anything.
 func (e *Enforcer) take(ctx context.Context, now time.Duration, s *snapshot, p *plan, shadow bool) error {
+	if !shadow {
+		if err := e.denyLate(ctx, s, p); err != nil || p.over() {
+			return err
+		}
+	}
 	for p.gather(shadow) {
 		changes := e.changes()
 		res, err := e.cfg.Store.Take(ctx, Take{Incarnation: s.Incarnation, Config: s.Version, Asks: p.asks})

@@ -127,6 +127,7 @@ func (l *local) take(now time.Duration, p *plan, agents int64) {
 			it := &p.items[j]
 			it.local = true
 			it.v = l.verdict(t, it, agents)
+			it.tooLate(p.maxDelay)
 			it.over = !it.v.Admitted
 			c.over = c.over || it.over
 		}

@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"time"
+
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
@@ -21,7 +23,8 @@ type plan struct {
 	unlimitedQuota bool
 	degraded       bool // the failure ladder answered
 	waited         bool
-	retained       bool // the store may still be reading the asks
+	maxDelay       time.Duration // of the request
+	retained       bool          // the store may still be reading the asks
 }
 
 // planned is one descriptor of the request.
@@ -52,9 +55,10 @@ type item struct {
 	ask       bucket.Ask
 	asked     bool
 	over      bool
-	connected bool // the region had a session when it was asked
-	known     bool // a denial of its key is remembered
-	local     bool // answered by the failure ladder; v is then a local bucket's
+	connected bool          // the region had a session when it was asked
+	known     bool          // a denial of its key is remembered
+	local     bool          // answered by the failure ladder; v is then a local bucket's
+	late      time.Duration // by how much its delay is too long; then it is over
 	v         bucket.Verdict
 }
 
@@ -72,6 +76,7 @@ func (p *plan) reset() {
 func (e *Enforcer) plan(s *snapshot, req Request) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
+	p.maxDelay = req.MaxDelay
 	replaces := false
 	for i := range req.Descriptors {
 		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
@@ -284,7 +289,7 @@ func (p *plan) reopen() {
 		}
 		c.over = false
 		for j := c.first; j < c.first+c.n; j++ {
-			p.items[j].over = false
+			p.items[j].over, p.items[j].late = false, 0
 		}
 	}
 }

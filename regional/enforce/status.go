@@ -22,6 +22,12 @@ func (p *plan) decision(req Request, shadowMode bool) Decision {
 	for i := range d.Statuses {
 		d.Statuses[i] = p.status(&p.descriptors[i])
 	}
+	if !d.Over {
+		d.Delay = p.delays(d.Statuses)
+	}
+	if shadowMode {
+		d.Delay = 0
+	}
 	if d.Over && shadowMode {
 		d.Over, d.Shadowed = false, true
 	}
@@ -114,6 +120,8 @@ func (it *item) retry(w time.Duration) time.Duration {
 		}
 	}
 	switch {
+	case it.late > 0:
+		return min(w, it.late)
 	case it.v.Retry == 0:
 		// Denied although there is enough: a debt is being settled.
 		return min(w, retryGuess)
@@ -137,6 +145,8 @@ func window(l *rules.Limit) time.Duration {
 
 func (it *item) reason() Reason {
 	switch {
+	case it.late > 0:
+		return DelayTooLong
 	case it.local:
 		return StoreDegraded
 	case it.v.Holding == bucket.OnHold, it.v.Holding == bucket.Denied, it.v.Holding == bucket.Allowed:
