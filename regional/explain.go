@@ -28,6 +28,8 @@ type Explanation struct {
 	Reason enforce.Reason `json:"reason"`
 	Source enforce.Source `json:"source,omitempty"`
 	Scope  string         `json:"scope,omitempty"`
+	// DelayUS is for how long a shaped limit would hold an admitted request back.
+	DelayUS int64 `json:"delay_us,omitempty"`
 	// RetryUS is how long to wait for the tokens, Never that no wait helps, and
 	// Shadow that the rule would deny if it were no shadow rule.
 	RetryUS int64 `json:"retry_us,omitempty"`
@@ -49,6 +51,8 @@ type LimitExplanation struct {
 	Name           string             `json:"name,omitempty"`
 	Key            string             `json:"key"`
 	Limit          string             `json:"limit"`
+	Algorithm      string             `json:"algorithm"`
+	Shape          bool               `json:"shape,omitempty"`
 	StandingShare  string             `json:"standing_share"`
 	OnDisconnect   string             `json:"on_disconnect"`
 	OnStoreFailure string             `json:"on_store_failure"`
@@ -127,6 +131,7 @@ func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entr
 	if b.Over {
 		x.Scope = b.Reason.Scope()
 	}
+	x.DelayUS = int64(quota.MicrosOf(d.Delay))
 	x.RetryUS, x.Never, x.Shadow = int64(quota.MicrosOf(b.Retry)), b.Never, b.Shadowed
 	if b.Limit != nil {
 		x.Binding = b.Limit.Name
@@ -144,7 +149,8 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 	key := rule.Key(domain, entries, i)
 	st := standing(key, l, s.Now)
 	x := LimitExplanation{
-		Name: l.Name, Key: string(key), Limit: l.Capacity.String(), StandingShare: st.Capacity.String(),
+		Name: l.Name, Key: string(key), Limit: l.Capacity.String(),
+		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: st.Capacity.String(),
 		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
 	}
 	if s.Incarnation == "" {
@@ -201,6 +207,12 @@ func (a *Agent) rulesText() (string, bool) {
 			fmt.Fprintf(&b, " unit=%s requests_per_unit=%d", l.Unit, l.RequestsPerUnit)
 			if l.Multiplier > 1 {
 				fmt.Fprintf(&b, " unit_multiplier=%d", l.Multiplier)
+			}
+			if l.Algorithm != rules.TokenBucket {
+				fmt.Fprintf(&b, " algorithm=%s", l.Algorithm)
+			}
+			if l.Shape {
+				b.WriteString(" shape")
 			}
 			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
 		}

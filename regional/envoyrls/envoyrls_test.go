@@ -19,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -121,6 +122,30 @@ func TestStatusesKeepOrderAndLength(t *testing.T) {
 	if first["rule"].GetStringValue() != "api/user" || first["reason"].GetStringValue() != "within_lease" ||
 		first["metadata"].GetStructValue().GetFields()["team"].GetStringValue() != "a" {
 		t.Errorf("dynamic metadata: have %v", m.DynamicMetadata)
+	}
+}
+
+// Envoy's filter cannot hold a request back, so whoever can is told in a header field
+// and in the metadata.
+func TestDelayGoesOut(t *testing.T) {
+	d := enforce.Decision{Delay: 1500 * time.Microsecond, Statuses: []enforce.Status{
+		{Rule: &rules.Rule{ID: "api/a"}, Limit: limit(1, time.Second), Delay: 1500 * time.Microsecond, Reason: enforce.WithinLease},
+		{Rule: &rules.Rule{ID: "api/b"}, Limit: limit(1, time.Second), Reason: enforce.WithinLease},
+	}}
+	m := fromDecision(d, headers.Style{Delay: true}, true)
+	if hs := m.ResponseHeadersToAdd; len(hs) != 1 || hs[0].Key != headers.Delay || hs[0].Value != "2" {
+		t.Errorf("have headers %v", hs)
+	}
+	fields := m.DynamicMetadata.GetFields()
+	of := func(i int) *structpb.Value {
+		return fields["descriptors"].GetListValue().GetValues()[i].GetStructValue().GetFields()["delay_ms"]
+	}
+	if fields["delay_ms"].GetNumberValue() != 2 || of(0).GetNumberValue() != 2 || of(1) != nil {
+		t.Errorf("have metadata %v", m.DynamicMetadata)
+	}
+	d.Delay, d.Statuses = 0, d.Statuses[1:]
+	if m := fromDecision(d, headers.Full(), true); m.DynamicMetadata.GetFields()["delay_ms"] != nil {
+		t.Errorf("no delay: have metadata %v", m.DynamicMetadata)
 	}
 }
 

@@ -122,7 +122,8 @@ func unitOf(period time.Duration) rls.RateLimitResponse_RateLimit_Unit {
 }
 
 // metadataOf tells the proxy's access log and filters which rules decided and
-// why, shadow rules included.
+// why, shadow rules included, and for how long to hold back what shaped limits admit:
+// Envoy's own filter cannot.
 func metadataOf(d enforce.Decision) *structpb.Struct {
 	list := &structpb.ListValue{}
 	for i := range d.Statuses {
@@ -138,6 +139,9 @@ func metadataOf(d enforce.Decision) *structpb.Struct {
 		if s.Over {
 			fields["scope"] = structpb.NewStringValue(s.Reason.Scope())
 		}
+		if s.Delay > 0 {
+			fields["delay_ms"] = milliseconds(s.Delay)
+		}
 		if s.Rule != nil {
 			fields["rule"] = structpb.NewStringValue(s.Rule.ID)
 			if md, err := structpb.NewStruct(s.Rule.Metadata); err == nil && len(s.Rule.Metadata) > 0 {
@@ -146,5 +150,13 @@ func metadataOf(d enforce.Decision) *structpb.Struct {
 		}
 		list.Values = append(list.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
 	}
-	return &structpb.Struct{Fields: map[string]*structpb.Value{"descriptors": structpb.NewListValue(list)}}
+	fields := map[string]*structpb.Value{"descriptors": structpb.NewListValue(list)}
+	if d.Delay > 0 {
+		fields["delay_ms"] = milliseconds(d.Delay)
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+func milliseconds(d time.Duration) *structpb.Value {
+	return structpb.NewNumberValue(float64(headers.Milliseconds(d)))
 }

@@ -12,6 +12,10 @@
 //     for HTTP", describe every limit that counted the request.
 //   - Retry-After (RFC 9110, section 10.2.3) appears on denials only.
 //
+// X-RateLimit-Delay-Ms is our own, on admissions by shaped limits only: for how many
+// milliseconds, rounded up, whoever serves the request is to hold it back. It is absent
+// where there is nothing to wait for, and the one field that is not in seconds.
+//
 // X-RateLimit-Explain is our own: why every descriptor was answered as it was.
 //
 // Every number is a whole one, never negative; times are rounded up, so that a
@@ -39,6 +43,7 @@ const (
 	RetryAfter = "Retry-After"
 	RateLimit  = "RateLimit"
 	Policy     = "RateLimit-Policy"
+	Delay      = "X-RateLimit-Delay-Ms"
 	Explain    = "X-RateLimit-Explain" // of requests too: see Asked
 )
 
@@ -55,6 +60,8 @@ type Style struct {
 	RetryAfter bool
 	// Reason renders X-RateLimit-Rule and X-RateLimit-Reason on denials.
 	Reason bool
+	// Delay renders X-RateLimit-Delay-Ms on admissions that are to be delayed.
+	Delay bool
 	// Explain renders X-RateLimit-Explain, on admissions too.
 	Explain bool
 	// Epoch makes X-RateLimit-Reset a Unix time in seconds, as GitHub has it,
@@ -63,7 +70,9 @@ type Style struct {
 }
 
 // Full renders everything but Explain, which is for whoever asks why.
-func Full() Style { return Style{Legacy: true, IETF: true, RetryAfter: true, Reason: true} }
+func Full() Style {
+	return Style{Legacy: true, IETF: true, RetryAfter: true, Reason: true, Delay: true}
+}
 
 // None reports whether the style renders nothing.
 func (s Style) None() bool { return s == Style{Epoch: s.Epoch} }
@@ -93,6 +102,9 @@ func Render(d enforce.Decision, style Style, now time.Time) []Header {
 		if limits, policies := structured(d); limits != "" {
 			out = append(out, Header{RateLimit, limits}, Header{Policy, policies})
 		}
+	}
+	if style.Delay && d.Delay > 0 && !d.Over {
+		out = append(out, Header{Delay, strconv.FormatInt(Milliseconds(d.Delay), 10)})
 	}
 	if style.Explain && len(d.Statuses) > 0 {
 		out = append(out, Header{Explain, Explanation(d)})
@@ -169,6 +181,14 @@ func Seconds(d time.Duration) int64 {
 		return 0
 	}
 	return int64((d-1)/time.Second) + 1
+}
+
+// Milliseconds rounds d up to whole milliseconds, never negative.
+func Milliseconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Millisecond) + 1
 }
 
 // epoch rounds t up to a Unix time in whole seconds, never negative.

@@ -24,6 +24,8 @@ type Allowed struct {
 	Rule      string         `json:"rule,omitempty"`
 	Reason    enforce.Reason `json:"reason"`
 	Remaining *uint32        `json:"remaining,omitempty"`
+	// DelayMS is the X-RateLimit-Delay-Ms header field: hold the request back so long.
+	DelayMS int64 `json:"delay_ms,omitempty"`
 }
 
 func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +52,7 @@ func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
 }
 
 func allowed(d enforce.Decision) Allowed {
-	a := Allowed{Allowed: true, Reason: enforce.NoRule}
+	a := Allowed{Allowed: true, Reason: enforce.NoRule, DelayMS: headers.Milliseconds(d.Delay)}
 	if bind := headers.Binding(d); bind != nil {
 		a.Rule, a.Reason, a.Remaining = bind.Rule.ID, bind.Reason, &bind.Remaining
 		return a
