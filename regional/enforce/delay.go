@@ -88,16 +88,19 @@ func (p *plan) delays(statuses []Status) (longest time.Duration) {
 	return longest
 }
 
-// tooLate denies what the bucket would admit with a delay longer than most.
+// tooLate denies what would be told a delay longer than most. That is so, too, of a
+// cost for which the tokens are not there yet: it would leave when the bucket as it is
+// now is full, however long it waits to be admitted.
 func (it *item) tooLate(most time.Duration) bool {
-	if most <= 0 || !it.v.Admitted {
+	if most <= 0 || it.v.Retry == bucket.Forever {
 		return false
 	}
 	d := it.delay(false)
 	if d <= most {
 		return false
 	}
-	it.late, it.v.Admitted, it.over = d-most, false, true
+	it.late = max(d-most, it.v.Retry.Duration())
+	it.v.Admitted, it.over = false, true
 	return true
 }
 

@@ -234,8 +234,14 @@ func TestMaxDelay(t *testing.T) {
 		t.Errorf("the store was asked %d times", w.takes)
 	}
 	w.delayed("a denial has its own reason", -1, w.within(999*ms, 10, d("user=a")))
-	if dec := w.within(999*ms, 6, d("user=a")); !dec.Over || dec.Statuses[0].Reason == DelayTooLong {
+	if dec := w.within(999*ms, 6, d("user=a")); !dec.Over || dec.Statuses[0].Reason != LeaseEmpty {
 		t.Errorf("too few tokens: have %+v", dec)
+	}
+	if dec := w.within(400*ms, 6, d("user=a")); !dec.Over || dec.Retry != 100*ms || dec.Statuses[0].Reason != DelayTooLong {
+		t.Errorf("too few tokens, and too late when they are there: have %+v", dec)
+	}
+	if dec := w.within(400*ms, 8, d("user=a")); !dec.Over || dec.Retry != 300*ms || dec.Statuses[0].Reason != DelayTooLong {
+		t.Errorf("not before the tokens are there: have %+v", dec)
 	}
 }
 
