@@ -21,16 +21,16 @@ type Reservation struct {
 // InfDuration is the Delay of a reservation that no wait helps.
 const InfDuration = time.Duration(math.MaxInt64)
 
-// OK reports whether the tokens were taken. The reserver may act now, and Delay is 0.
+// OK reports whether the tokens were taken. The reserver may act after Delay.
 func (r Reservation) OK() bool { return !r.decision.Over }
 
-// Delay returns 0 when the tokens were taken; else how long to wait before it is worth
-// while to reserve again, as far as this region can tell: InfDuration when the cost can
-// never fit.
+// Delay returns how long to hold the work back when the tokens were taken: 0 unless the
+// limit is shaped. Else it returns how long to wait before it is worth while to reserve
+// again, as far as this region can tell: InfDuration when the cost can never fit.
 func (r Reservation) Delay() time.Duration {
 	switch {
 	case r.OK():
-		return 0
+		return r.decision.Delay
 	case never(r.decision):
 		return InfDuration
 	}
