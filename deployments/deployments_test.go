@@ -21,16 +21,24 @@ func TestMain(m *testing.M) {
 }
 
 func TestRulesLoad(t *testing.T) {
-	text, err := os.ReadFile("rules/api.yaml")
-	if err != nil {
-		t.Fatal(err)
+	var all []quota.Source
+	for name, want := range map[string]int{"rules/api.yaml": 3, "rules/partners.yaml": 1} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := quota.Source{Name: name, Text: string(text)}
+		set, err := rules.Parse([]quota.Source{source})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := len(set.Rules()); have != want {
+			t.Errorf("%s: have %d rules, want %d", name, have, want)
+		}
+		all = append(all, source)
 	}
-	set, err := rules.Parse([]quota.Source{{Name: "rules/api.yaml", Text: string(text)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if have := len(set.Rules()); have != 3 {
-		t.Errorf("rules/api.yaml: have %d rules, want 3", have)
+	if _, err := rules.Parse(all); err != nil {
+		t.Errorf("together: %v", err)
 	}
 }
 
