@@ -199,6 +199,12 @@ func TestLeasesAreListedAndExplained(t *testing.T) {
 		d[1].GetRegion() != "us" || d[1].GetReason() != "" || d[1].GetReportedUs() != -1 {
 		t.Errorf("have %v", limit)
 	}
+	if limit.GetAlgorithm() != "token_bucket" || limit.GetShape() {
+		t.Errorf("have algorithm %q, shape %v", limit.GetAlgorithm(), limit.GetShape())
+	}
+	if even := explain("even", "x").GetLimits()[0]; even.GetAlgorithm() != "leaky_bucket" || !even.GetShape() {
+		t.Errorf("a shaped limit: have %v", even)
+	}
 	if free := explain("free", "x"); len(free.GetLimits()) != 1 || !free.GetLimits()[0].GetUnlimited() {
 		t.Errorf("unlimited: have %v", free)
 	}

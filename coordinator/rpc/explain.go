@@ -38,7 +38,10 @@ func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest
 
 func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedLimit {
 	limit := rule.Limits[i].Limit
-	m := &quoratev1.ExplainedLimit{Rule: rule.ID, LimitName: rule.Limits[i].Name}
+	m := &quoratev1.ExplainedLimit{
+		Rule: rule.ID, LimitName: rule.Limits[i].Name,
+		Algorithm: rule.Limits[i].Algorithm.String(), Shape: rule.Limits[i].Shape,
+	}
 	acct := v.Ledger.Account(k)
 	shown := acct
 	if m.AccountOpen = acct != nil; !m.AccountOpen {
