@@ -10,6 +10,9 @@ type Balance struct {
 	Unspent  quota.Micros
 	Capacity quota.Capacity
 	Epoch    quota.Epoch
+	// Missing says that there is no record.
+	Missing bool
+	changed bool // the level is, or was in between, another one than was read
 }
 
 // live reports whether the region's session can be relied on at t.
@@ -55,6 +58,7 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 	if !found {
 		// No record to carry a fraction in: the time not spent is given up.
 		b.Level, _ = st.Refill(st.Base, time-st.Began())
+		b.Missing = true
 		return b, time
 	}
 	at = max(time, rec.At)
@@ -82,21 +86,26 @@ func (rec Record) usable(high quota.Micros) quota.Capacity {
 // Judge makes the verdict on an ask. charged says that the take was admitted, so
 // that the balance is about to be charged.
 func Judge(a Ask, b Balance, charged bool) Verdict {
-	v := Verdict{Holding: b.Holding, Level: b.Level, Unspent: b.Unspent, Capacity: b.Capacity, Epoch: b.Epoch}
-	switch {
-	case a.Cost <= 0 || b.Holding == Allowed:
+	v := Verdict{Holding: b.Holding, Capacity: b.Capacity, Epoch: b.Epoch}
+	switch least := a.least(a.Cost); {
+	case least == 0 || b.Holding == Allowed:
 		v.Admitted = true
 	case b.Holding == Denied:
 		v.Retry = Forever
-	case b.Level >= a.Cost:
+	case b.Level >= least:
 		v.Admitted = true
 	default:
-		v.Never = a.Cost > b.Capacity.Burst
-		v.Retry = wait(b, b.Level, a.Cost)
+		v.Never = least > b.Capacity.Burst
+		v.Retry = wait(b, b.Level, least)
 	}
-	if charged && b.Holding != Allowed {
-		v.Level -= max(a.Cost, 0)
+	if charged {
+		was := b.Level
+		a.charge(&b, a.Cost, 1)
+		if a.Settle && a.Cost > 0 && b.Holding != Allowed {
+			v.Uncharged = a.Cost - (was - b.Level)
+		}
 	}
+	v.Level, v.Unspent = b.Level, b.Unspent
 	v.Full = wait(b, v.Level, b.Capacity.Burst)
 	return v
 }
@@ -166,7 +175,7 @@ func merge(asks []Ask) (merged []Ask, index []int) {
 			at[a.Key] = j
 			merged = append(merged, a)
 		} else {
-			merged[j].Cost = min(merged[j].Cost+a.Cost, quota.MaxTokens)
+			merged[j].Cost = max(-quota.MaxTokens, min(merged[j].Cost+a.Cost, quota.MaxTokens))
 		}
 		index[i] = j
 	}

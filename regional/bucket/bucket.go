@@ -52,9 +52,14 @@ func (st Standing) Began() quota.Micros { return max(st.From, st.Since) }
 // Ask is what one bucket is asked for in a take.
 type Ask struct {
 	Key      quota.Key
-	Cost     quota.Tokens // 0 looks and charges nothing
+	Cost     quota.Tokens // 0 looks and charges nothing; below 0 gives back
 	Standing Standing
 	Mode     Mode
+	// Debt is how far below zero a cost may take the level, from a level above it.
+	Debt quota.Tokens
+	// Settle says that Cost was spent already: it is charged whatever the level is,
+	// down to -Debt.
+	Settle bool
 }
 
 // Charge is what was admitted for a key while the store was away.
@@ -192,11 +197,13 @@ type Verdict struct {
 	Capacity quota.Capacity
 	// Epoch is the epoch of the lease in force, 0 without one.
 	Epoch quota.Epoch
-	// Retry is the time until the bucket holds the cost, 0 when it does, Forever
+	// Retry is the time until the bucket admits the cost, 0 when it does, Forever
 	// when it never will with this capacity.
 	Retry quota.Micros
-	// Never says that the cost is larger than the burst in force.
+	// Never says that the cost is larger than the burst in force and the Debt.
 	Never bool
+	// Uncharged is the part of a cost to Settle that the Debt leaves no room for.
+	Uncharged quota.Tokens
 	// Full is the time until the bucket is full, Forever when it never is.
 	Full quota.Micros
 }

@@ -43,7 +43,15 @@ func (s Standing) Valid() error {
 	return Valid(s.Capacity)
 }
 
-// ValidAmount returns ErrRange unless t is a cost, a charge or a credit.
+// Valid returns ErrRange unless the scripts can compute with a exactly.
+func (a *Ask) Valid() error {
+	if a.Cost < -quota.MaxTokens || a.Cost > quota.MaxTokens || a.Debt < 0 || a.Debt > quota.MaxTokens {
+		return fmt.Errorf("cost %d, debt %d micro-tokens: %w", a.Cost, a.Debt, ErrRange)
+	}
+	return a.Standing.Valid()
+}
+
+// ValidAmount returns ErrRange unless t is a charge or a credit.
 func ValidAmount(t quota.Tokens) error {
 	if t < 0 || t > quota.MaxTokens {
 		return fmt.Errorf("%d micro-tokens: %w", t, ErrRange)

@@ -96,9 +96,9 @@ func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce, stan
 	s.records[key] = stored{Record: rec, life: life, expires: now + life}
 }
 
-// Take asks all buckets at once: all are charged or none. The verdicts are in
-// the order of the asks. A bucket asked for nothing is only looked at, a bucket
-// that admits because of its mode is not charged.
+// Take asks all buckets at once: all are charged, or given back to, or none. The
+// verdicts are in the order of the asks. A bucket asked for nothing is only looked
+// at, a bucket that admits because of its mode is not charged.
 func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Verdict) {
 	merged, index := Merge(asks)
 	run := Run{Count: 1, Costs: make([]quota.Tokens, len(merged))}
@@ -124,13 +124,16 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 	left := slices.Clone(start)
 	admitted = make([]int, len(runs))
 	for i, r := range runs {
-		admitted[i] = r.Admit(left)
-		r.Charge(left, admitted[i])
+		admitted[i] = r.Admit(asks, left)
+		r.Charge(asks, left, admitted[i])
 	}
 	for i, a := range asks {
-		if b := left[i]; b.Level != start[i].Level {
+		if b := left[i]; b.changed {
 			rec, _ := s.find(a.Key)
 			rec.Level, rec.At = b.Level, ats[i]-b.Unspent
+			if b.Holding == OnNothing {
+				b.Capacity = a.Standing.Capacity // it pays when that is back
+			}
 			s.write(now, a.Key, rec, b.Capacity, a.Standing.Capacity)
 		}
 	}

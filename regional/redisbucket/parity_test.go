@@ -165,15 +165,34 @@ func (w *twins) standing() bucket.Standing {
 // cost draws what the bucket may or may not have.
 func (w *twins) cost(key quota.Key, burst quota.Tokens) quota.Tokens {
 	rec, _ := w.ref.Read(key)
-	switch rapid.IntRange(0, 3).Draw(w.t, "cost kind") {
+	switch rapid.IntRange(0, 5).Draw(w.t, "cost kind") {
 	case 0:
 		return 0
 	case 1:
 		return max(0, rec.Level)
 	case 2:
 		return burst / 3
+	case 3:
+		return -burst / 3
+	case 4:
+		return -w.tokens("refund")
 	}
 	return w.tokens("cost")
+}
+
+// ask draws one without a cost.
+func (w *twins) ask(key quota.Key) bucket.Ask {
+	a := bucket.Ask{
+		Key: key, Standing: w.standing(), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode")),
+		Settle: rapid.IntRange(0, 4).Draw(w.t, "settle") == 0,
+	}
+	switch rapid.IntRange(0, 3).Draw(w.t, "debt kind") {
+	case 0:
+		a.Debt = w.tokens("debt")
+	case 1:
+		a.Debt = a.Standing.Burst / 2
+	}
+	return a
 }
 
 func (w *twins) incarnation() string { // mostly the current one
@@ -239,7 +258,7 @@ func (w *twins) take() {
 		t.Config++
 	}
 	for range rapid.IntRange(1, 3).Draw(w.t, "asks") {
-		a := bucket.Ask{Key: w.key(), Standing: w.standing(), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode"))}
+		a := w.ask(w.key())
 		a.Cost = w.cost(a.Key, a.Standing.Burst)
 		t.Asks = append(t.Asks, a)
 	}
@@ -272,7 +291,7 @@ func (w *twins) takeTogether() {
 			x.group.config++
 		}
 		for _, key := range rapid.SampledFrom([][]quota.Key{{"a"}, {"b"}, {"a", "b"}, {"b", "c}{", "a"}}).Draw(w.t, "set") {
-			x.group.asks = append(x.group.asks, bucket.Ask{Key: key, Standing: w.standing(), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode"))})
+			x.group.asks = append(x.group.asks, w.ask(key))
 		}
 		for range rapid.IntRange(1, 3).Draw(w.t, "runs") {
 			r := bucket.Run{Count: rapid.IntRange(1, 4).Draw(w.t, "count")}
@@ -318,7 +337,7 @@ func (w *twins) takeTogether() {
 				w.same("take together", want, have, nil, err)
 				waiters = waiters[1:]
 			}
-			r.Charge(left, admitted[i])
+			r.Charge(x.group.asks, left, admitted[i])
 		}
 	}
 }

@@ -19,10 +19,7 @@ func (s *Store) bucketKey(k quota.Key) string { return s.bucketHead + string(k) 
 func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, error) {
 	asks, index := bucket.Merge(t.Asks)
 	for i := range asks {
-		if err := bucket.ValidAmount(asks[i].Cost); err != nil {
-			return enforce.TakeResult{}, fmt.Errorf("take from %q: %w", asks[i].Key, err)
-		}
-		if err := asks[i].Standing.Valid(); err != nil {
+		if err := asks[i].Valid(); err != nil {
 			return enforce.TakeResult{}, fmt.Errorf("take from %q: %w", asks[i].Key, err)
 		}
 	}

@@ -5,7 +5,9 @@
 -- nothing; what it gained instead is not given back a second time. Of two that are
 -- given back to one bucket, the later does not know how full it would have been, and
 -- leaves out all that was gained. So the level and what is still to be given back are
--- never more than the burst together, and grow no faster than the bucket.
+-- never more than the burst together, and grow no faster than the bucket. A bucket
+-- that somebody has given tokens back to since (take.lua) gets nothing: they may have
+-- filled the room already.
 -- KEYS: state, bucket...
 -- ARGV: incarnation, config version, then per bucket: tokens, mode, the standing
 --   share's rate, per, burst, base, since, from, the epoch of the lease, 0 for none,
@@ -29,11 +31,13 @@ for i = 2, #KEYS do
   if found and loan == '' and epoch == ARGV[a + 8] + 0 and now >= charged then
     local gained = 0
     if rate > 0 and per > 0 then gained = widediv(rate, now - charged, per) + 1 end -- the fraction it had
-    local other = call('HGET', key, 'refunded')
+    local marks = call('HMGET', key, 'refunded', 'given')
+    local other = marks[1]
     if not other or other + 0 < charged then
       gained = math.max(0, gained - math.max(0, burst - ARGV[a + 10]))
     end
     tokens = math.min(tokens - gained, burst - level)
+    if marks[2] and marks[2] + 0 >= charged then tokens = 0 end
     if tokens > 0 then
       n = n + 1
       level = level + tokens
