@@ -146,8 +146,12 @@ func (l Limit) facts() facts {
 	if l.Name != "" {
 		prefix = l.Name + ": "
 	}
+	debt := ""
+	if l.MaxDebt > 0 {
+		debt = l.MaxDebt.String()
+	}
 	f := facts{
-		{"limit", l.String()}, {"burst", l.Burst.String()},
+		{"limit", l.String()}, {"burst", l.Burst.String()}, {"max_debt", debt},
 		{"standing_share", strconv.FormatFloat(float64(l.Standing)/1e6, 'f', -1, 64)},
 		{"algorithm", l.Algorithm.String()}, {"shape", yes(l.Shape)}, {"on_disconnect", l.OnDisconnect.String()},
 		{"on_store_failure", l.OnStoreFailure.String()}, {"cold_start_wait", l.ColdStartWait.String()},

@@ -9,10 +9,10 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// quota reads what envoyproxy/ratelimit does not have. It returns the field of
-// the burst if that was given and is a number; whether it suits the rate is
-// known only when all of the limit has been read.
-func (w *walk) quota(f field, l *Limit) (burst field) {
+// quota reads what envoyproxy/ratelimit does not have. It returns the fields of
+// the burst and the debt if they were given and are numbers; whether they suit the
+// rate is known only when all of the limit has been read.
+func (w *walk) quota(f field, l *Limit) (burst, debt field) {
 	var algorithm, shape field
 	for _, f := range w.mapping(f.value, f.trail, levelQuota, quotaKeys) {
 		switch f.name {
@@ -29,6 +29,10 @@ func (w *walk) quota(f field, l *Limit) (burst field) {
 			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
 				burst, l.Burst = f, quota.Whole(v)
 			}
+		case "max_debt":
+			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
+				debt, l.MaxDebt = f, quota.Whole(v)
+			}
 		case "standing_share":
 			l.Standing, _ = w.millionths(f)
 		case "on_disconnect":
@@ -44,7 +48,7 @@ func (w *walk) quota(f field, l *Limit) (burst field) {
 		}
 	}
 	w.shaped(shape, algorithm, l)
-	return burst
+	return burst, debt
 }
 
 func (w *walk) wait(f field) time.Duration {

@@ -44,14 +44,14 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	partner.Burst = quota.Whole(10)
 	want := []Rule{
 		{ID: "shop/remote_address", Domain: "shop", Name: "per-address", Limits: []Limit{
-			{Limit: careful, RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, ColdStartWait: 100 * time.Millisecond},
+			{Limit: careful, RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, MaxDebt: 50 * quota.Token, ColdStartWait: 100 * time.Millisecond},
 		}},
 		{ID: "shop/remote_address|path=/login", Domain: "shop", Replaces: []string{"per-address", "per-user"}, Limits: []Limit{
 			{Limit: plain(5, 10), RequestsPerUnit: 5, Unit: UnitSecond, Multiplier: 10, ColdStartWait: DefaultColdStartWait},
 		}},
 		{ID: "shop/user", Domain: "shop", Metadata: map[string]any{"plan": "free", "retries": int64(3), "tags": []any{"a", "b"}}, Limits: []Limit{
 			{Limit: plain(10, 1), Name: "burst", RequestsPerUnit: 10, Unit: UnitSecond, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
-			{Limit: daily, Name: "daily", RequestsPerUnit: 250, Unit: UnitDay, Multiplier: 1, ColdStartWait: 100 * time.Millisecond, OnDisconnect: OnDisconnectDeny},
+			{Limit: daily, Name: "daily", RequestsPerUnit: 250, Unit: UnitDay, Multiplier: 1, MaxDebt: 50 * quota.Token, ColdStartWait: 100 * time.Millisecond, OnDisconnect: OnDisconnectDeny},
 		}},
 		{ID: "shop/path=/files/*", Domain: "shop", ShareThreshold: true, ValueToMetric: true, Limits: []Limit{
 			{Limit: plain(4294967295, 3600), RequestsPerUnit: 4294967295, Unit: UnitHour, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
