@@ -3,6 +3,7 @@ package enforce
 import (
 	"time"
 
+	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
 )
 
@@ -16,6 +17,9 @@ type Request struct {
 	// that would be told a longer one is denied instead (DelayTooLong) and charged
 	// nothing. See Decision.Delay for what this can promise.
 	MaxDelay time.Duration
+	// Settle says that the costs are spent already: they are charged whatever the
+	// buckets hold, down to the limits' max_debt, and nothing is denied. See Settlement.
+	Settle bool
 }
 
 // Descriptor is one list of entries to be counted.
@@ -23,6 +27,9 @@ type Descriptor struct {
 	Entries []rules.Entry
 	// Hits is the descriptor's own cost, nil for the request's. Zero only looks.
 	Hits *uint64
+	// Refund says that the cost is given back. It is admitted always, unless another
+	// descriptor of the request is over: then nothing is given back.
+	Refund bool
 }
 
 // Reason says why a status is what it is. The values are stable: they appear in
@@ -124,8 +131,11 @@ type Status struct {
 	Retry time.Duration
 	// Delay is how long to hold the request back for the shaped limits of Rule, see
 	// Decision.Delay; the longest when several are shaped, so not always that of Limit.
-	Delay  time.Duration
-	Reason Reason
+	Delay time.Duration
+	// Uncharged is the part of a cost to settle that a limit of the rule had no room
+	// for, of the limit with the least room.
+	Uncharged quota.Tokens
+	Reason    Reason
 	// Source says whose tokens Reason speaks of.
 	Source Source
 }

@@ -52,9 +52,10 @@ func longestDelay(l *rules.Limit) quota.Micros {
 }
 
 // delay is that of a request that the item's bucket admits. charged says that the
-// level is the one after the charge. What is admitted by policy is in nobody's bucket.
+// level is the one after the charge. What is admitted by policy is in nobody's bucket,
+// and what is settled has left already.
 func (it *item) delay(charged bool) time.Duration {
-	if !it.limit.Shape || it.ask.Cost <= 0 || it.v.Holding == bucket.Allowed {
+	if !it.limit.Shape || it.ask.Cost <= 0 || it.ask.Settle || it.v.Holding == bucket.Allowed {
 		return 0
 	}
 	level := it.v.Level

@@ -221,7 +221,7 @@ func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait,
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return Decision{}, nil, fmt.Errorf("decide: %w", ctx.Err())
 		}
-		if !errors.Is(err, errOwing) {
+		if p.unasked = errors.Is(err, errOwing); !p.unasked {
 			e.local.fail(t.now)
 		}
 		e.degrade(t.now, p)
@@ -286,6 +286,9 @@ func (e *Enforcer) take(ctx context.Context, now time.Duration, s *snapshot, p *
 		if err == nil && len(res.Verdicts) != len(p.asks) {
 			err = fmt.Errorf("%w: %d verdicts on %d asks", ErrStoreDown, len(res.Verdicts), len(p.asks))
 		}
+		if p.refunds {
+			e.forgetRefunds(p) // also of a take with an unknown outcome
+		}
 		if err != nil {
 			return err
 		}
@@ -322,7 +325,7 @@ func (e *Enforcer) observe(p *plan, shadow, again bool) {
 			it := &p.items[c.first+j]
 			// A bucket that had enough while another one denied was neither spent
 			// from nor short of tokens.
-			if !it.asked || c.cost == 0 || again && !c.charged || !c.charged && it.v.Admitted {
+			if !it.asked || it.silent(c.charged) || again && !c.charged || !c.charged && it.v.Admitted {
 				continue
 			}
 			if e.cfg.Demand.Observe(it.observation(c.charged)) {

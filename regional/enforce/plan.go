@@ -21,6 +21,9 @@ type plan struct {
 	// unlimitedQuota: an unlimited quota rule matched, so the quota rules are
 	// never all over.
 	unlimitedQuota bool
+	settle         bool // the request's Settle
+	refunds        bool // a count gives back
+	unasked        bool // the store was not asked at all
 	degraded       bool // the failure ladder answered
 	waited         bool
 	maxDelay       time.Duration // of the request
@@ -76,7 +79,7 @@ func (p *plan) reset() {
 func (e *Enforcer) plan(s *snapshot, req Request) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
-	p.maxDelay = req.MaxDelay
+	p.maxDelay, p.settle = req.MaxDelay, req.Settle
 	replaces := false
 	for i := range req.Descriptors {
 		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
@@ -119,13 +122,18 @@ func (p *plan) replace() {
 	}
 }
 
-// cost returns what descriptor i asks for. Absurd hits saturate: they are more
-// than any limit has.
+// cost returns what descriptor i asks for, below zero where it gives back. Absurd
+// hits saturate: they are more than any limit has.
 func cost(req Request, i int) quota.Tokens {
-	if h := req.Descriptors[i].Hits; h != nil {
-		return quota.Whole(*h)
+	d := &req.Descriptors[i]
+	hits := uint64(max(1, req.Hits))
+	if d.Hits != nil {
+		hits = *d.Hits
 	}
-	return quota.Whole(uint64(max(1, req.Hits)))
+	if d.Refund {
+		return -quota.Whole(hits)
+	}
+	return quota.Whole(hits)
 }
 
 // linear is up to how many counts are searched one by one for the same key; a
@@ -137,7 +145,7 @@ func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tok
 	key := rule.Key(domain, d.Entries, 0)
 	if i := p.find(rule, key); i >= 0 {
 		c := &p.counts[i]
-		c.cost = min(c.cost+cost, quota.MaxTokens)
+		c.cost = max(-quota.MaxTokens, min(c.cost+cost, quota.MaxTokens))
 		return i
 	}
 	c := count{rule: rule, cost: cost, first: len(p.items), n: len(rule.Limits)}
@@ -179,15 +187,17 @@ func (p *plan) find(rule *rules.Rule, key quota.Key) int {
 // finish settles what can be said of a count without the store, and what to ask.
 func (p *plan) finish(c *count, s *snapshot) {
 	now := s.now()
+	p.refunds = p.refunds || c.cost < 0
 	for i := range c.n {
 		it := &p.items[c.first+i]
 		switch {
+		case p.settle || c.cost < 0: // denied by nothing
 		case it.limit.Burst <= 0:
 			c.early, c.earlyAt, c.over = ZeroLimit, i, true
-		case c.cost > it.limit.Burst && c.early == "":
+		case c.cost > it.limit.Burst+it.limit.MaxDebt && c.early == "":
 			c.early, c.earlyAt, c.over = BurstExceeded, i, true
 		}
-		it.ask.Cost = c.cost
+		it.ask.Cost, it.ask.Debt, it.ask.Settle = c.cost, it.limit.MaxDebt, p.settle
 		it.ask.Mode = ModeOf(it.limit.OnDisconnect)
 		it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
 	}
@@ -296,8 +306,10 @@ func (p *plan) reopen() {
 
 // observation is what the store said to an item.
 func (it *item) observation(charged bool) demand.Observation {
-	return demand.Observation{
-		Key: it.ask.Key, Cost: it.ask.Cost, Admitted: charged,
+	o := demand.Observation{
+		Key: it.ask.Key, Admitted: charged,
 		Level: it.v.Level, Burst: it.v.Capacity.Burst, Epoch: it.v.Epoch,
 	}
+	o.Cost, o.Owed = it.arrival()
+	return o
 }

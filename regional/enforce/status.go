@@ -50,7 +50,7 @@ func (p *plan) status(d *planned) Status {
 	}
 	c := &p.counts[d.count]
 	s := p.binding(c)
-	s.Rule = c.rule
+	s.Rule, s.Uncharged = c.rule, p.uncharged(c)
 	if c.rule.Shadow && s.Over {
 		s.Over, s.Never, s.Shadowed = false, false, true
 		s.Retry, s.Reason = 0, Shadow
