@@ -53,6 +53,7 @@ type LimitExplanation struct {
 	Limit          string             `json:"limit"`
 	Algorithm      string             `json:"algorithm"`
 	Shape          bool               `json:"shape,omitempty"`
+	MaxDebt        string             `json:"max_debt,omitempty"`
 	StandingShare  string             `json:"standing_share"`
 	OnDisconnect   string             `json:"on_disconnect"`
 	OnStoreFailure string             `json:"on_store_failure"`
@@ -153,6 +154,9 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: st.Capacity.String(),
 		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
 	}
+	if l.MaxDebt > 0 {
+		x.MaxDebt = l.MaxDebt.String()
+	}
 	if s.Incarnation == "" {
 		return x // the store does not answer
 	}
@@ -163,10 +167,11 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 		v := res.Verdicts[0]
 		x.Now = &BalanceExplained{
 			Holding: v.Holding.String(), Level: v.Level.String(), Force: v.Capacity.String(), Epoch: uint64(v.Epoch),
-			AdmitsOne: v.Holding == bucket.Allowed || v.Holding != bucket.Denied && v.Level >= quota.Token,
 		}
-		if wait, ok := v.Capacity.TimeTo(v.Level, quota.Token); ok && v.Holding != bucket.Denied {
-			x.Now.RetryUS = int64(wait)
+		one := bucket.Judge(bucket.Ask{Cost: quota.Token, Debt: l.MaxDebt},
+			bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity}, false)
+		if x.Now.AdmitsOne = one.Admitted; one.Retry < bucket.Forever {
+			x.Now.RetryUS = int64(one.Retry)
 		}
 	}
 	rec, ok, err := a.store.Read(ctx, key)
@@ -215,6 +220,9 @@ func (a *Agent) rulesText() (string, bool) {
 				b.WriteString(" shape")
 			}
 			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
+			if l.MaxDebt > 0 {
+				fmt.Fprintf(&b, " max_debt=%s", l.MaxDebt)
+			}
 		}
 		if r.Shadow {
 			b.WriteString(" shadow_mode")

@@ -90,7 +90,24 @@ func (l *Keyed[K]) Reserve(ctx context.Context, k K) (Reservation, error) {
 // ReserveN is Limiter.ReserveN for the descriptor of k.
 func (l *Keyed[K]) ReserveN(ctx context.Context, k K, n int) (Reservation, error) {
 	d, err := l.AllowN(ctx, k, n)
-	return Reservation{decision: d, cost: n}, err
+	r := Reservation{decision: d, cost: n}
+	if err == nil && r.OK() {
+		r.settling = &settling{settle: func(ctx context.Context, estimate, actual int) (Decision, error) {
+			return l.Settle(ctx, k, estimate, actual)
+		}}
+	}
+	return r, err
+}
+
+// Settle is Limiter.Settle for the descriptor of k.
+func (l *Keyed[K]) Settle(ctx context.Context, k K, estimate, actual int) (Decision, error) {
+	c := l.begin(k)
+	defer l.end(c)
+	if err := l.valid(c, 0); err != nil {
+		return Decision{}, err
+	}
+	c.descriptor[0] = Descriptor{Entries: c.entries}
+	return l.settlement(ctx, l.domain, c.descriptor[:], estimate, actual)
 }
 
 func (l *Keyed[K]) begin(k K) *call {

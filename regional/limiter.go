@@ -122,7 +122,18 @@ func (l *Limiter) Reserve(ctx context.Context) (Reservation, error) { return l.R
 // it in the words of a reservation.
 func (l *Limiter) ReserveN(ctx context.Context, n int) (Reservation, error) {
 	d, err := l.AllowN(ctx, n)
-	return Reservation{decision: d, cost: n}, err
+	r := Reservation{decision: d, cost: n}
+	if err == nil && r.OK() {
+		r.settling = &settling{settle: l.Settle}
+	}
+	return r, err
+}
+
+// Settle settles what AllowN, WaitN or ReserveN was asked for at a cost of estimate,
+// when it has cost actual: see Reservation.Settle. Here nobody sees that it is done
+// once.
+func (l *Limiter) Settle(ctx context.Context, estimate, actual int) (Decision, error) {
+	return l.settlement(ctx, l.domain, l.entries, estimate, actual)
 }
 
 // asker is what the limiters of an agent share.

@@ -25,6 +25,7 @@ domain: shop
 descriptors:
 - {key: user, rate_limit: {unit: second, requests_per_unit: 10, quota: {burst: 3, standing_share: 1}}}
 - {key: daily, rate_limit: {unit: day, requests_per_unit: 4, quota: {standing_share: 1}}}
+- {key: model, rate_limit: {unit: second, requests_per_unit: 10, quota: {burst: 20, max_debt: 10, standing_share: 1}}}
 - {key: zero, rate_limit: {unit: second, requests_per_unit: 0}}
 - {key: smooth, rate_limit: {unit: second, requests_per_unit: 10, quota: {algorithm: leaky_bucket, shape: true, burst: 5, standing_share: 1}}}
 - {key: free, rate_limit: {unlimited: true}}

@@ -31,7 +31,7 @@ type options struct {
 	Redis redisOptions
 
 	GRPCAddr  string `key:"grpc_addr" usage:"address of Envoy's rate limit service, empty for none"`
-	HTTPAddr  string `key:"http_addr" usage:"address of /json and /v1/check, empty for none"`
+	HTTPAddr  string `key:"http_addr" usage:"address of /json, /v1/check and /v1/settle, empty for none"`
 	AdminAddr string `key:"admin_addr" usage:"address of metrics, health, explain and pprof, empty for none; it has no authentication"`
 
 	Headers    []string `key:"headers" usage:"header fields to add to rate limit service replies: x-ratelimit, ietf, retry-after, reason, delay, or all of these; explain, why each descriptor was answered as it was; epoch, X-RateLimit-Reset as a Unix time (of /v1/check too)"`

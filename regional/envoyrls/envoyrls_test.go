@@ -160,10 +160,20 @@ func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
 	if r.Hits != 3 || r.Descriptors[0].Hits != nil {
 		t.Errorf("without its own weight a descriptor takes the request's: have %+v", r)
 	}
-	for i, want := range []uint64{0, math.MaxUint64, 0} {
-		if have := r.Descriptors[i+1].Hits; have == nil || *have != want {
-			t.Errorf("descriptor %d: want %d, have %v", i+1, want, have)
+	for i, want := range []uint64{0, math.MaxUint64, 5} {
+		d := r.Descriptors[i+1]
+		if d.Hits == nil || *d.Hits != want || d.Refund != (i == 2) {
+			t.Errorf("descriptor %d: want %d, have %+v", i+1, want, d)
 		}
+	}
+}
+
+func TestK24NegativeHitsAreGivenBack(t *testing.T) {
+	refund := descriptor("a", "1")
+	refund.IsNegativeHits = true
+	r := toRequest(&rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{refund, descriptor("a", "1")}})
+	if r.Hits != 3 || r.Descriptors[0].Hits != nil || !r.Descriptors[0].Refund || r.Descriptors[1].Refund {
+		t.Errorf("the request's weight, given back by the first descriptor only: have %+v", r)
 	}
 }
 

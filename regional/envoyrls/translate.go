@@ -15,9 +15,8 @@ import (
 )
 
 // toRequest reads Envoy's message. A weight of the request counts at least 1, a
-// weight of a descriptor may be 0 and then only looks (case K23). Negative
-// weights (refunds) only look, too: giving tokens back is not supported, and
-// counting them as a cost would be the opposite of what was asked.
+// weight of a descriptor may be 0 and then only looks (case K23). Negative hits are
+// given back (case K24).
 func toRequest(m *rls.RateLimitRequest) enforce.Request {
 	r := enforce.Request{Domain: m.GetDomain(), Hits: m.GetHitsAddend()}
 	r.Descriptors = make([]enforce.Descriptor, len(m.GetDescriptors()))
@@ -32,10 +31,8 @@ func toRequest(m *rls.RateLimitRequest) enforce.Request {
 			all = append(all, rules.Entry{Key: e.GetKey(), Value: e.GetValue()})
 		}
 		r.Descriptors[i].Entries = all[start:len(all):len(all)]
-		switch {
-		case d.GetIsNegativeHits():
-			r.Descriptors[i].Hits = new(uint64)
-		case d.GetHitsAddend() != nil:
+		r.Descriptors[i].Refund = d.GetIsNegativeHits()
+		if d.GetHitsAddend() != nil {
 			hits := d.GetHitsAddend().GetValue()
 			r.Descriptors[i].Hits = &hits
 		}

@@ -76,7 +76,9 @@ func allowed(d enforce.Decision) Allowed {
 //	KEY=VALUE           all others are the entries of one descriptor
 //
 // The reserved names can be entry keys inside descriptor=QUERY.
-func ParseCheck(raw string) (enforce.Request, error) {
+func ParseCheck(raw string) (enforce.Request, error) { return parse("/v1/check", raw) }
+
+func parse(path, raw string) (enforce.Request, error) {
 	var req enforce.Request
 	pairs, err := parsePairs(raw)
 	if err != nil {
@@ -124,9 +126,9 @@ func ParseCheck(raw string) (enforce.Request, error) {
 	case domains > 1:
 		return req, fmt.Errorf("%w: domain is given %d times", ErrBadRequest, domains)
 	case req.Domain == "":
-		return req, fmt.Errorf("%w: domain is missing, ask /v1/check?domain=DOMAIN&KEY=VALUE", ErrBadRequest)
+		return req, fmt.Errorf("%w: domain is missing, ask %s?domain=DOMAIN&KEY=VALUE", ErrBadRequest, path)
 	case len(req.Descriptors) == 0:
-		return req, fmt.Errorf("%w: no descriptor, ask /v1/check?domain=%s&KEY=VALUE", ErrBadRequest, url.QueryEscape(req.Domain))
+		return req, fmt.Errorf("%w: no descriptor, ask %s?domain=%s&KEY=VALUE", ErrBadRequest, path, url.QueryEscape(req.Domain))
 	case entries > maxEntries:
 		return req, fmt.Errorf("%w: %d entries, at most %d are allowed", ErrBadRequest, entries, maxEntries)
 	}
