@@ -83,7 +83,7 @@ func Restore(s State) (*Ledger, error) {
 	}
 	l.configs = nil
 	for _, c := range s.Configs {
-		set, err := rules.Parse(c.Sources)
+		set, err := rules.Accepted(c.Sources)
 		if err != nil {
 			return nil, fmt.Errorf("restore configuration %d: %w", c.Version, err)
 		}

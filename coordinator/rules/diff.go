@@ -156,6 +156,9 @@ func (l Limit) facts() facts {
 		{"algorithm", l.Algorithm.String()}, {"shape", yes(l.Shape)}, {"on_disconnect", l.OnDisconnect.String()},
 		{"on_store_failure", l.OnStoreFailure.String()}, {"cold_start_wait", l.ColdStartWait.String()},
 	}
+	if l.Windowed() {
+		f = append(f, fact{"align", l.Align.String()}, fact{"time_zone", l.TimeZone})
+	}
 	for _, region := range slices.Sorted(maps.Keys(l.Weights)) {
 		f = append(f, fact{"weight of " + region, strconv.FormatInt(l.Weights[region], 10)})
 	}

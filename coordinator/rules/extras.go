@@ -10,29 +10,34 @@ import (
 )
 
 // quota reads what envoyproxy/ratelimit does not have. It returns the fields of
-// the burst and the debt if they were given and are numbers; whether they suit the
-// rate is known only when all of the limit has been read.
-func (w *walk) quota(f field, l *Limit) (burst, debt field) {
-	var algorithm, shape field
+// which is known only when all of the limit has been read whether they make sense:
+// the burst if it is a number, and what concerns windows.
+func (w *walk) quota(f field, l *Limit) (x extras) {
 	for _, f := range w.mapping(f.value, f.trail, levelQuota, quotaKeys) {
 		switch f.name {
 		case "algorithm":
-			algorithm = f
+			x.algorithm = f
 			if i, ok := w.choice(f, algorithmNames, false); ok {
-				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket && l.Algorithm != LeakyBucket {
-					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket", quoted(f.value.Value))
+				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket && l.Algorithm != LeakyBucket && l.Algorithm != FixedWindow {
+					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket, leaky_bucket or fixed_window", quoted(f.value.Value))
 				}
 			}
 		case "shape":
-			shape, l.Shape = f, w.boolean(f)
+			x.shape, l.Shape = f, w.boolean(f)
 		case "burst":
 			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
-				burst, l.Burst = f, quota.Whole(v)
+				x.burst, l.Burst = f, quota.Whole(v)
 			}
 		case "max_debt":
 			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
-				debt, l.MaxDebt = f, quota.Whole(v)
+				x.debt, l.MaxDebt = f, quota.Whole(v)
 			}
+		case "align":
+			x.align = f
+			w.alignment(f, l)
+		case "time_zone":
+			x.zone = f
+			w.zone(f, l)
 		case "standing_share":
 			l.Standing, _ = w.millionths(f)
 		case "on_disconnect":
@@ -47,8 +52,8 @@ func (w *walk) quota(f field, l *Limit) (burst, debt field) {
 			l.Weights = w.weights(f)
 		}
 	}
-	w.shaped(shape, algorithm, l)
-	return burst, debt
+	w.shaped(x.shape, x.algorithm, l)
+	return x
 }
 
 func (w *walk) wait(f field) time.Duration {

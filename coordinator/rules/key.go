@@ -14,6 +14,7 @@ type Identity struct {
 	Domain string
 	Parts  []Part
 	Limit  string // name of the limit, empty where the rule has a single one
+	Window Window // of a limit that counts in windows
 }
 
 // Part is one entry of an Identity. With Pattern, Value is the pattern of a
@@ -31,7 +32,8 @@ var ErrKey = errors.New("not a key")
 
 // Key returns the key of r.Limits[limit] for the entries of a request that
 // matched r. It depends on the domain, the entries and the limit's name only,
-// not on the rule, so that adding or moving rules never resets a bucket.
+// not on the rule, so that adding or moving rules never resets a bucket. For a limit
+// that counts in windows it is what the keys of all its windows begin with.
 func (r *Rule) Key(domain string, entries []Entry, limit int) quota.Key {
 	var buf [256]byte // most keys fit, so the string is the only allocation
 	return quota.Key(r.AppendKey(buf[:0], domain, entries, limit))
@@ -62,9 +64,18 @@ func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) 
 	return dst
 }
 
+// WindowKey returns the key of one window of r.Limits[limit].
+func (r *Rule) WindowKey(domain string, entries []Entry, limit int, w Window) quota.Key {
+	var buf [256]byte
+	return quota.Key(appendWindow(r.AppendKey(buf[:0], domain, entries, limit), w, r.Limits[limit].Name != ""))
+}
+
 // Key returns the encoding of d:
 //
-//	domain|key=value|key2=value2#limit
+//	domain|key=value|key2=value2#limit#start+length
+//
+// The window at the end, in seconds of Unix time, is that of a limit which counts in
+// windows; before it the `#` of the limit stands also where that has no name.
 //
 // Every byte that could be taken for a separator, for a hash tag of Redis, or
 // that does not print is %XX. A part with an empty value has no `=`; the stars
@@ -86,7 +97,7 @@ func (d Identity) Key() quota.Key {
 			dst = append(appendHidden(dst, p.Value), p.Digest...)
 		}
 	}
-	return quota.Key(appendLimit(dst, d.Limit))
+	return quota.Key(appendWindow(appendLimit(dst, d.Limit), d.Window, d.Limit != ""))
 }
 
 func appendPart(dst []byte, key, value, pattern string) []byte {
@@ -157,25 +168,31 @@ var plainBytes = func() (table [256]bool) {
 func DecodeKey(k quota.Key) (Identity, error) {
 	var d Identity
 	var buf [8]Part
-	domain, parts, limit, ok := decodeKey(string(k), buf[:0])
+	domain, parts, limit, window, ok := decodeKey(string(k), buf[:0])
 	if !ok {
 		return d, fmt.Errorf("decode key %.80q: %w", string(k), ErrKey)
 	}
-	d.Domain, d.Limit = domain, limit
+	d.Domain, d.Limit, d.Window = domain, limit, window
 	if len(parts) > 0 {
 		d.Parts = append(d.Parts, parts...)
 	}
 	return d, nil
 }
 
-func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, ok bool) {
+func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, window Window, ok bool) {
 	text, limit, named := strings.Cut(text, "#")
-	if limit, ok = unescape(limit); !ok || named && limit == "" {
-		return "", nil, "", false
+	limit, span, windowed := strings.Cut(limit, "#")
+	if limit, ok = unescape(limit); !ok || named && limit == "" && !windowed {
+		return "", nil, "", Window{}, false
+	}
+	if windowed {
+		if window, ok = parseWindow(span); !ok {
+			return "", nil, "", Window{}, false
+		}
 	}
 	head, rest, more := strings.Cut(text, "|")
 	if domain, ok = unescape(head); !ok {
-		return "", nil, "", false
+		return "", nil, "", Window{}, false
 	}
 	for more {
 		head, rest, more = strings.Cut(rest, "|")
@@ -183,7 +200,7 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 		value, digest, hidden := strings.Cut(value, "=")
 		p := Part{Digest: digest}
 		if p.Key, ok = unescape(key); !ok {
-			return "", nil, "", false
+			return "", nil, "", Window{}, false
 		}
 		if p.Pattern = strings.Contains(value, "*"); p.Pattern {
 			p.Value, ok = unescapePattern(value)
@@ -191,14 +208,14 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 			p.Value, ok = unescape(value)
 		}
 		if hidden && (!isDigest(digest) || p.Value != "" && !p.Pattern) {
-			return "", nil, "", false
+			return "", nil, "", Window{}, false
 		}
 		if !ok || valued && !hidden && p.Value == "" {
-			return "", nil, "", false
+			return "", nil, "", Window{}, false
 		}
 		dst = append(dst, p)
 	}
-	return domain, dst, limit, true
+	return domain, dst, limit, window, true
 }
 
 func unescape(text string) (string, bool) { return unescapeBut(text, false) }

@@ -39,8 +39,20 @@ func identities() *rapid.Generator[Identity] {
 				}
 				return p
 			}), 0, 10).Draw(t, "parts"),
-			Limit: hostile().Draw(t, "limit"),
+			Limit:  hostile().Draw(t, "limit"),
+			Window: spans().Draw(t, "window"),
 		}
+	})
+}
+
+// spans draws windows, mostly none.
+func spans() *rapid.Generator[Window] {
+	return rapid.Custom(func(t *rapid.T) Window {
+		if rapid.Bool().Draw(t, "none") {
+			return Window{}
+		}
+		start := quota.Micros(rapid.Int64Range(-farthest+1, farthest-1).Draw(t, "start"))
+		return Window{start * quota.Second, (start + quota.Micros(rapid.Int64Range(1, farthest-1).Draw(t, "length"))) * quota.Second}
 	})
 }
 

@@ -30,7 +30,7 @@ const (
 
 var (
 	limitKeys = []string{"unit", "requests_per_unit", "unlimited", "name", "replaces", "unit_multiplier", "quota"}
-	quotaKeys = []string{"algorithm", "shape", "burst", "max_debt", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights"}
+	quotaKeys = []string{"algorithm", "shape", "burst", "max_debt", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights", "align", "time_zone"}
 	// listedLimitKeys are those of an item of rate_limits.
 	listedLimitKeys = slices.DeleteFunc(slices.Clone(limitKeys), func(k string) bool { return k == "unlimited" })
 	replacesKeys    = []string{"name"}
@@ -119,7 +119,8 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 		Multiplier:    1,
 		ColdStartWait: DefaultColdStartWait,
 	}
-	var unit, requests, multiplier, extras, burst, debt field
+	var unit, requests, multiplier, block field
+	var x extras
 	rated, timed, multiplied := false, false, true
 	for _, f := range fields {
 		switch f.name {
@@ -147,12 +148,12 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 			v, multiplied = w.integer(f, 1, math.MaxUint32)
 			l.limit.Multiplier = uint32(v)
 		case "quota":
-			extras = f
-			burst, debt = w.quota(f, &l.limit)
+			block = f
+			x = w.quota(f, &l.limit)
 		}
 	}
 	if l.unlimited {
-		w.nothingBut(unit, multiplier, extras)
+		w.nothingBut(unit, multiplier, block)
 		return l, true
 	}
 	if unit.value == nil {
@@ -164,10 +165,11 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 	if timed && multiplied {
 		w.period(multiplier, &l.limit)
 	}
-	if rated {
-		w.bucket(burst, &l.limit)
-		w.debt(debt, &l.limit)
+	if rated && !l.limit.Windowed() {
+		w.bucket(x.burst, &l.limit)
+		w.debt(x.debt, &l.limit)
 	}
+	w.fixed(x, unit, multiplier, &l.limit)
 	return l, true
 }
 

@@ -65,6 +65,13 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 		{ID: "shop/partner", Domain: "shop", Limits: []Limit{
 			{Limit: partner, RequestsPerUnit: 50, Unit: UnitSecond, Multiplier: 1, Algorithm: LeakyBucket, Shape: true, ColdStartWait: DefaultColdStartWait},
 		}},
+		{ID: "shop/account", Domain: "shop", Limits: []Limit{{
+			Limit: quota.Limit{
+				Capacity: quota.Capacity{Rate: quota.Rate{Per: 90 * 86400 * quota.Second}, Burst: quota.Whole(1000000)}, Standing: DefaultStanding,
+			},
+			RequestsPerUnit: 1000000, Unit: UnitMonth, Multiplier: 3, ColdStartWait: DefaultColdStartWait,
+			Algorithm: FixedWindow, TimeZone: "Europe/Berlin",
+		}}},
 		{ID: "shop/internal=true", Domain: "shop", Unlimited: true},
 		{ID: "closed/anyone", Domain: "closed", Limits: []Limit{
 			{Limit: plain(0, 1), Unit: UnitSecond, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
@@ -76,6 +83,10 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	for i, r := range set.Rules() {
 		have := *r
 		have.node, have.counting, have.metric, have.File, have.Line = nil, nil, nil, "", 0
+		have.Limits = slices.Clone(have.Limits)
+		for i := range have.Limits {
+			have.Limits[i].windows = nil
+		}
 		if !reflect.DeepEqual(have, want[i]) {
 			t.Errorf("rule %d:\nhave %+v\nwant %+v", i, have, want[i])
 		}

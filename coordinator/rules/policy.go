@@ -48,7 +48,8 @@ func (u Unit) Period() quota.Micros {
 // Algorithm decides how a region spends its capacity.
 type Algorithm uint8
 
-// The algorithms. Only TokenBucket and LeakyBucket can be asked for in this version.
+// The algorithms. TokenBucket, LeakyBucket and FixedWindow can be asked for in this
+// version.
 const (
 	TokenBucket Algorithm = iota
 	// LeakyBucket as a meter admits what a token bucket of the same rate and burst

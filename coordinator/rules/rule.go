@@ -64,8 +64,11 @@ type Limit struct {
 	Unit            Unit
 	Multiplier      uint32 // at least 1
 	// MaxDebt is how far below zero a request may take the bucket of a region.
-	MaxDebt        quota.Tokens
-	Algorithm      Algorithm
+	MaxDebt   quota.Tokens
+	Algorithm Algorithm
+	// Align and TimeZone say where the windows of FixedWindow begin.
+	Align          Align
+	TimeZone       string
 	OnDisconnect   OnDisconnect
 	OnStoreFailure OnStoreFailure
 	// ColdStartWait is how long the first request of a key that has neither a
@@ -74,4 +77,6 @@ type Limit struct {
 	// Shape gives admitted requests a delay, so that they leave at the rate. Only a
 	// LeakyBucket can have it.
 	Shape bool
+
+	windows *windows // nil without windows
 }
