@@ -16,6 +16,9 @@ type Account struct {
 	at    quota.Micros
 	held  []Holding // sorted by region; only regions that hold or are about to
 	loans []Loan    // sorted by lender
+	// window is the length of the window that the key names, 0 for none. Of such an
+	// account at is the last change.
+	window quota.Micros
 }
 
 // Holding is what one region has of an account beyond its standing share.
@@ -301,7 +304,7 @@ func (l *Ledger) drop(op Drop) error {
 }
 
 // Idle reports whether the account may be dropped: no lease is held, nothing is
-// on loan and the pool is full (I7).
+// on loan, and the pool is full or its window over (I7).
 func (a *Account) Idle(clock quota.Micros) bool {
-	return len(a.held) == 0 && len(a.loans) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)
+	return len(a.held) == 0 && len(a.loans) == 0 && (a.over(clock) || a.Level(clock) >= max(a.Pool().Burst, 0))
 }

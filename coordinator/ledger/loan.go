@@ -140,8 +140,8 @@ func (l *Ledger) lend(op Lend) error {
 		return ErrLeased
 	}
 	switch n := a.loan(op.Region); {
-	case n == nil && a.Share(op.Region).IsZero():
-		return ErrNoLoan
+	case n == nil && a.Share(op.Region).IsZero(), a.Windowed():
+		return ErrNoLoan // of a window: the lender's store could not forget it in time
 	case n != nil && op.For < n.Left(l.term, l.at):
 		return ErrInvalid // a borrower may have been told of more
 	}

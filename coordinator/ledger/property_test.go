@@ -83,7 +83,7 @@ func anyBatch(t *rapid.T, l *Ledger, keys []quota.Key, term *uint64, at *quota.M
 // the entries: replayed, restored from a snapshot, and with every operation
 // given twice, the hash is the same (I8).
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
-	keys := []quota.Key{userKey(t, "ann"), userKey(t, "bob"), userKey(t, "{}|=#%"), "api|nothing=x"}
+	keys := []quota.Key{userKey(t, "ann"), userKey(t, "bob"), userKey(t, "{}|=#%"), "api|nothing=x", "api|user=ann##0+60"}
 	rapid.Check(t, func(t *rapid.T) {
 		l, replay, twice := New(), New(), New()
 		start := Batch{Term: 1, Ops: []Op{

@@ -111,7 +111,7 @@ func Restore(s State) (*Ledger, error) {
 		if t.orphaned {
 			t = l.terms.orphan(&Account{Key: a.Key, terms: &terms{limit: a.Limit}})
 		}
-		acct := &Account{Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans)}
+		acct := &Account{Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans), window: windowOf(a.Key)}
 		l.accounts[a.Key] = acct
 		l.sum += acct.digest()
 	}

@@ -16,6 +16,7 @@ type terms struct {
 	name     string // of the limit, where the rule has several
 	limit    quota.Limit
 	orphaned bool
+	windowed bool    // the limit counts in windows
 	shares   []share // sorted by region, only those that are not zero
 	sum      quota.Capacity
 }
@@ -48,7 +49,7 @@ func newTermer(l *Ledger) *termer { return &termer{l: l, seen: map[string]*terms
 func (t *termer) of(k quota.Key) *terms {
 	next := &terms{orphaned: true}
 	if rule, limit := t.l.current().Rules().LimitOf(k); limit != nil {
-		next = &terms{rule: rule.ID, name: limit.Name, limit: limit.Limit}
+		next = &terms{rule: rule.ID, name: limit.Name, limit: limit.Limit, windowed: limit.Windowed()}
 	}
 	return t.finish(k, next)
 }
@@ -125,6 +126,7 @@ func (t *terms) id() string {
 	e.text(t.rule)
 	e.text(t.name)
 	e.bool(t.orphaned)
+	e.bool(t.windowed)
 	e.capacity(t.limit.Capacity)
 	e.int(t.limit.Standing)
 	for _, r := range slices.Sorted(maps.Keys(t.limit.Weights)) {
@@ -196,6 +198,10 @@ func (l *Ledger) setMark(t *terms, base quota.Tokens) {
 	if wait, ok := pool.TimeTo(base, pool.Burst); ok {
 		m.until = l.clock + wait
 	}
+	if t.windowed {
+		// A window that is opened after that began after the change.
+		m.until = l.clock + windowSpan(longest(t.limit.Rate.Per))
+	}
 }
 
 func (l *Ledger) findMark(limit string) (int, bool) {
@@ -220,8 +226,8 @@ func (l *Ledger) open(k quota.Key, terms *termer) *Account {
 		return nil
 	}
 	pool := t.pool()
-	a := &Account{Key: k, terms: t, at: l.clock, level: pool.Burst}
-	if i, ok := l.findMark(t.limitID()); ok {
+	a := &Account{Key: k, terms: t, at: l.clock, level: pool.Burst, window: windowOf(k)}
+	if i, ok := l.findMark(t.limitID()); ok && l.clock < l.marks[i].until {
 		a.level = min(a.level, l.marks[i].level(pool, l.clock))
 	}
 	return a
