@@ -144,6 +144,14 @@ func Lifetime(level quota.Tokens, inForce, standing quota.Capacity, leased bool,
 	return min(life, maxLife)
 }
 
+// life is Lifetime, or as long as the bucket's window lasts.
+func (st Standing) life(level quota.Tokens, inForce quota.Capacity, leased bool, away quota.Micros) quota.Micros {
+	if st.Lasts > 0 {
+		return min(st.Lasts+slack, maxLife)
+	}
+	return Lifetime(level, inForce, st.Capacity, leased, away)
+}
+
 func toFull(level quota.Tokens, c quota.Capacity) quota.Micros {
 	if w, ok := c.TimeTo(level, c.Burst); ok {
 		return min(w, maxLife)

@@ -44,6 +44,9 @@ type Standing struct {
 	// to be the share: a record that is older has at most Base then and accrues from
 	// Since only, because the share may have been smaller before.
 	Since quota.Micros
+	// Lasts, when not 0, is how long a record is needed, from now: for a bucket of a
+	// window, which is never full again. Else it is needed until it is full.
+	Lasts quota.Micros
 }
 
 // Began is From, or Since where that is later.

@@ -19,6 +19,9 @@
 // is away, and it begins again empty. What a region borrows comes beside its lease
 // and ends by itself.
 //
+// A bucket of a window has no rate: its record is kept until the window is over, and not
+// until it is full.
+//
 // Invariants:
 //
 //   - A missing record is not a full bucket: its level is what the Standing says.

@@ -37,8 +37,8 @@ func Valid(c quota.Capacity) error {
 
 // Valid returns ErrRange unless the scripts can compute with s exactly.
 func (s Standing) Valid() error {
-	if s.Base < 0 || s.Base > quota.MaxTokens || s.Since < 0 || s.Since > Forever || s.From < 0 || s.From > Forever {
-		return fmt.Errorf("standing base %d since %d, from %d: %w", s.Base, s.Since, s.From, ErrRange)
+	if s.Base < 0 || s.Base > quota.MaxTokens || s.Since < 0 || s.Since > Forever || s.From < 0 || s.From > Forever || s.Lasts < 0 || s.Lasts > maxLife {
+		return fmt.Errorf("standing base %d since %d, from %d, lasts %d: %w", s.Base, s.Since, s.From, s.Lasts, ErrRange)
 	}
 	return Valid(s.Capacity)
 }

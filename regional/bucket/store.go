@@ -87,12 +87,12 @@ func (s *Store) find(key quota.Key) (Record, bool) {
 
 // write stores a bucket. What it held in an older session is cleared: it can
 // never be in force again.
-func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce, standing quota.Capacity) {
+func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce quota.Capacity, standing Standing) {
 	if rec.Session != s.region.Session {
 		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away}
 	}
 	rec.Incarnation = s.region.Incarnation
-	life := Lifetime(rec.Level, inForce, standing, rec.Epoch > 0, rec.Away-now)
+	life := standing.life(rec.Level, inForce, rec.Epoch > 0, rec.Away-now)
 	s.records[key] = stored{Record: rec, life: life, expires: now + life}
 }
 
@@ -134,7 +134,7 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 			if b.Holding == OnNothing {
 				b.Capacity = a.Standing.Capacity // it pays when that is back
 			}
-			s.write(now, a.Key, rec, b.Capacity, a.Standing.Capacity)
+			s.write(now, a.Key, rec, b.Capacity, a.Standing)
 		}
 	}
 	return start, admitted
@@ -155,7 +155,7 @@ func (s *Store) Charge(now quota.Micros, incarnation string, charges []Charge) e
 		if b.Holding == OnNothing {
 			b.Capacity = c.Standing.Capacity // it pays when that is back
 		}
-		s.write(now, c.Key, rec, b.Capacity, c.Standing.Capacity)
+		s.write(now, c.Key, rec, b.Capacity, c.Standing)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 		s.lent[a.Key] = next.Away
 		s.lents++
 	}
-	s.write(now, a.Key, next, inForce, st.Capacity)
+	s.write(now, a.Key, next, inForce, st)
 	answer.Surrendered = next.Surrendered
 	if a.Lend > 0 {
 		return answer, fmt.Errorf("lend %q: %w", a.Key, ErrSettling)
@@ -247,7 +247,7 @@ func (s *Store) Lend(now quota.Micros, incarnation string, lends []LendAsk, span
 		if s.region.leased(rec) {
 			inForce = rec.Lease
 		}
-		s.write(now, l.Key, rec, inForce, standing)
+		s.write(now, l.Key, rec, inForce, Standing{Capacity: standing})
 	}
 	s.known = true
 	s.lents++

@@ -155,8 +155,12 @@ func (w *twins) capacity() quota.Capacity {
 }
 
 func (w *twins) standing() bucket.Standing {
+	var lasts quota.Micros // of a window
+	if rapid.IntRange(0, 3).Draw(w.t, "windowed") == 0 {
+		lasts = quota.Micros(rapid.Int64Range(1, 7300*86400*1e6).Draw(w.t, "lasts"))
+	}
 	return bucket.Standing{
-		Capacity: w.capacity(), Base: w.tokens("base"),
+		Lasts: lasts, Capacity: w.capacity(), Base: w.tokens("base"),
 		Since: max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "since"))),
 		From:  max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "from"))),
 	}

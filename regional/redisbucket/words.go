@@ -96,7 +96,7 @@ func (c *call) compose(s *Store) {
 	for i := range c.shares {
 		sh := &c.shares[i]
 		st := &sh.standing
-		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later), sh.floor())
+		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later), sh.floor(), int64(st.Lasts))
 	}
 
 	c.args = append(c.args[:0], "evalsha", &s.scripts.take.sha, len(c.keys)+1, &c.to.state)

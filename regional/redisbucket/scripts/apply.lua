@@ -4,7 +4,7 @@
 --   the standing share's rate, per, burst, base, since, from; how long the share
 --   is lent, 0 when it is not; the loan's rate, per, burst, credit and end, empty
 --   where it stays as it is; how long a share is lent before the region says so; the
---   key; and whether the share is not on loan any more.
+--   key; whether the share is not on loan any more; and how long a window lasts.
 -- Reply: {code, surrendered}; 1 applied, 0 other incarnation, -1 other session,
 --   -2 deadline passed, -3 older epoch, -4 lent, but not all agents know it yet.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'hwm', 'lents')
@@ -72,6 +72,6 @@ if lends > 0 then
   call('HSET', KEYS[1], 'lents', int((st[5] or 0) + 1))
   away = away - now
 end
-local ttl = lifetime(level, rate, per, burst, srate, sper, sburst, true, away)
+local ttl = lifetime(level, rate, per, burst, srate, sper, sburst, true, away, ARGV[24] + 0)
 call('PEXPIRE', key, ttl)
 return { lends > 0 and -4 or 1, surrendered }

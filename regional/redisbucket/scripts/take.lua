@@ -3,8 +3,8 @@
 -- gives back to them where a cost is negative.
 -- KEYS: state, then the buckets of each set.
 -- ARGV: incarnation, config version; how many standing shares follow, and of each
---   its mode, rate, per, burst, base, since, from, and how far below zero a level may
---   get, or -1 less that for requests that settle; then for each set: how many buckets
+--   its mode, rate, per, burst, base, since, from, how far below zero a level may get,
+--   or -1 less that for requests that settle, and lasts; then for each set: how many buckets
 --   and how many runs, the standing share of each bucket by its number, and for
 --   each run: how many requests, and what each of them costs in each bucket.
 -- Reply: {0} when stale; else {1, now, then for each set: for each bucket holding,
@@ -50,8 +50,8 @@ end
 
 local shares, a = {}, 4
 for i = 1, ARGV[3] + 0 do
-  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0 }
-  a = a + 8
+  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0 }
+  a = a + 9
 end
 
 local reply, n = { 1, high, 0, 0, 0, 0 }, 2
@@ -105,7 +105,7 @@ while a <= words do
     local w = writes[i]
     if level[i] ~= w[1] or w[13] then
       local s = w[8]
-      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11]))
+      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11], s[9]))
       if w[14] and apart then call('HSET', KEYS[before + i], 'given', int(high)) end
     end
   end
