@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/lease"
 	"github.com/quorate/quorate/regional/uplink"
 )
 
@@ -138,17 +139,19 @@ func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entr
 		x.Binding = b.Limit.Name
 	}
 	for i := range rule.Limits {
-		x.Limits = append(x.Limits, a.explainLimit(ctx, ad.Standing, rule, i, domain, entries, s, ad.Incarnation, ad.Version))
+		x.Limits = append(x.Limits, a.explainLimit(ctx, ad, rule, i, domain, entries, s))
 	}
 	return x, nil
 }
 
-func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rules.Limit, quota.Micros) bucket.Standing,
-	rule *rules.Rule, i int, domain string, entries []rules.Entry, s bucket.State, incarnation string, version uint64,
-) LimitExplanation {
+func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, rule *rules.Rule, i int, domain string, entries []rules.Entry, s bucket.State) LimitExplanation {
 	l := &rule.Limits[i]
 	key := rule.Key(domain, entries, i)
-	st := standing(key, l, s.Now)
+	now := wall()
+	if l.Windowed() {
+		key = rule.WindowKey(domain, entries, i, l.WindowAt(now))
+	}
+	st := ad.StandingAt(key, s.Now, now)
 	x := LimitExplanation{
 		Name: l.Name, Key: string(key), Limit: l.Capacity.String(),
 		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: st.Capacity.String(),
@@ -162,7 +165,7 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 	}
 	// Cost 1 in a take of its own would charge, so it is judged from a look.
 	ask := bucket.Ask{Key: key, Standing: st, Mode: enforce.ModeOf(l.OnDisconnect)}
-	res, err := a.store.Take(ctx, enforce.Take{Incarnation: incarnation, Config: version, Asks: []bucket.Ask{ask}})
+	res, err := a.store.Take(ctx, enforce.Take{Incarnation: ad.Incarnation, Config: ad.Version, Asks: []bucket.Ask{ask}})
 	if err == nil && len(res.Verdicts) == 1 {
 		v := res.Verdicts[0]
 		x.Now = &BalanceExplained{

@@ -125,6 +125,9 @@ type Status struct {
 	Remaining uint32
 	// Reset is the time until the region's bucket is full again. Never negative.
 	Reset time.Duration
+	// Window is how long the window is in which Limit has counted the request, 0 for
+	// a limit without windows. Reset is then the time until its end.
+	Window time.Duration
 	// Retry is how long to wait before the same cost may fit, zero when not
 	// over. It is never longer than the limit needs to fill from empty, or from
 	// the debt that an outage of the store has left.

@@ -39,6 +39,9 @@ type Config struct {
 	// MaxLocalKeys is how many keys the failure ladder admits for while the
 	// store is away; further keys are denied. Default 65,536.
 	MaxLocalKeys int
+	// Wall is the clock that chooses the window of a request, in Unix time. It is read
+	// for rules with windows only, and they need it.
+	Wall func() quota.Micros
 }
 
 // View is what the sync loop knows of the region beside its configuration.
@@ -112,7 +115,9 @@ func New(cfg Config) *Enforcer {
 // is ignored.
 func (e *Enforcer) Adopt(a *lease.Adoption) {
 	if a != nil {
-		e.snap.Store(&snapshot{Adoption: a})
+		s := &snapshot{Adoption: a}
+		s.saw(a.Read)
+		e.snap.Store(s)
 		e.forgetAll()
 	}
 }

@@ -28,6 +28,10 @@ type plan struct {
 	waited         bool
 	maxDelay       time.Duration // of the request
 	retained       bool          // the store may still be reading the asks
+
+	clock func() quota.Micros // Config.Wall, and what it said, once it was read
+	wall  quota.Micros
+	read  bool
 }
 
 // planned is one descriptor of the request.
@@ -55,6 +59,8 @@ type count struct {
 // item is one limit of a count.
 type item struct {
 	limit     *rules.Limit
+	window    rules.Window // of a limit that counts in windows, and what is left of it
+	left      quota.Micros
 	ask       bucket.Ask
 	asked     bool
 	over      bool
@@ -80,6 +86,7 @@ func (e *Enforcer) plan(s *snapshot, req Request) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
 	p.maxDelay, p.settle = req.MaxDelay, req.Settle
+	p.clock = e.cfg.Wall
 	replaces := false
 	for i := range req.Descriptors {
 		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
@@ -142,7 +149,7 @@ const linear = 16
 
 // add adds the cost of a descriptor to the count of its identity.
 func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tokens) int {
-	key := rule.Key(domain, d.Entries, 0)
+	key, window := p.key(domain, d.Entries, rule, 0)
 	if i := p.find(rule, key); i >= 0 {
 		c := &p.counts[i]
 		c.cost = max(-quota.MaxTokens, min(c.cost+cost, quota.MaxTokens))
@@ -151,9 +158,9 @@ func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tok
 	c := count{rule: rule, cost: cost, first: len(p.items), n: len(rule.Limits)}
 	for i := range rule.Limits {
 		if i > 0 {
-			key = rule.Key(domain, d.Entries, i)
+			key, window = p.key(domain, d.Entries, rule, i)
 		}
-		p.items = append(p.items, item{limit: &rule.Limits[i], ask: bucket.Ask{Key: key}})
+		p.items = append(p.items, item{limit: &rule.Limits[i], window: window, left: window.End - p.wall, ask: bucket.Ask{Key: key}})
 	}
 	p.counts = append(p.counts, c)
 	if p.byKey != nil {
@@ -199,7 +206,11 @@ func (p *plan) finish(c *count, s *snapshot) {
 		}
 		it.ask.Cost, it.ask.Debt, it.ask.Settle = c.cost, it.limit.MaxDebt, p.settle
 		it.ask.Mode = ModeOf(it.limit.OnDisconnect)
-		it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
+		if it.window.IsZero() {
+			it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
+		} else {
+			it.ask.Standing = s.StandingIn(it.window, it.ask.Key, it.limit, now, p.wall)
+		}
 	}
 }
 
