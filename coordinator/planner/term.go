@@ -39,7 +39,7 @@ func NewTerm(now quota.Micros, number uint64, l *ledger.Ledger, cfg Config) *Ter
 	l.Accounts(func(a *ledger.Account) bool {
 		// Nobody waits for these: what is asked for in the new term goes first.
 		e := t.book.add(a.Key, now+quota.Second+quota.Micros(fairshare.Rank(string(a.Key), "")%4e6))
-		e.scale, e.since = scaleOf(a.Limit(), t.cfg), now
+		e.scale, e.since, e.heard = scaleOf(a.Limit(), t.cfg), now, now
 		for _, h := range a.Holdings() {
 			t.regions[h.Region].track(a.Key, h, true)
 			if h.Leased {
@@ -99,7 +99,7 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 	tb := &table{key: e.key, limit: limit, scale: scaleOf(limit, t.cfg), seats: make([]seat, 0, len(l.Regions()))}
 	e.scale = tb.scale
 	tb.turn = fairshare.Rank(string(e.key), strconv.FormatInt(int64(now/turnOf(tb.scale)), 10))
-	tb.opened, tb.orphaned, tb.level = opened, a.Orphaned(), a.Level(l.Clock())
+	tb.opened, tb.orphaned, tb.windowed, tb.level = opened, a.Orphaned(), a.Windowed(), a.Level(l.Clock())
 	for _, n := range a.Loans() {
 		counted := n.Capacity.Max(a.Share(n.Lender))
 		if !tb.orphaned {
@@ -133,6 +133,10 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 
 // wishes sets what each seat wants.
 func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
+	if tb.windowed {
+		t.sips(now, tb, e)
+		return
+	}
 	for i := range tb.seats {
 		s := &tb.seats[i]
 		d := e.demand(s.region)
