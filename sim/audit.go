@@ -7,9 +7,9 @@ import (
 
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
-	"github.com/quorate/quorate/sim/check"
 )
 
 // Violation is a promise that was broken. Promise is an invariant of package
@@ -34,9 +34,9 @@ type audit struct {
 
 // tally is the audit of one key.
 type tally struct {
-	meter           *check.Meter
-	ideal           *check.Ideal
-	spare           *check.Spare
+	meters
+	limit           quota.Capacity
+	windows         map[rules.Window]*meters // where the limit counts in windows
 	offered, denied quota.Tokens
 	admitted        map[string]quota.Tokens // by region
 	final           map[string]quota.Tokens // of it, in the time that liveness is measured
@@ -63,7 +63,7 @@ func newAudit(w *World) *audit {
 	for _, k := range w.keys {
 		limit := k.limit.Capacity
 		a.keys = append(a.keys, &tally{
-			meter: check.NewMeter(audited(limit, w.plan.Faults.DriftPPM)), ideal: check.NewIdeal(limit), spare: check.NewSpare(limit),
+			meters: newMeters(limit, w.plan.Faults.DriftPPM), limit: limit, windows: map[rules.Window]*meters{},
 			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
 		})
 	}
@@ -117,7 +117,7 @@ func (w *World) sample() {
 // heldRate is what the ledger counts for a region of the first key.
 func (w *World) heldRate(r *region) quota.Rate {
 	k := w.keys[0]
-	if acct := w.truth.Account(k.key); acct != nil {
+	if acct := w.truth.Account(w.current(k)); acct != nil {
 		held := acct.Reserved(r.name).Add(acct.Borrowed(r.name))
 		for _, n := range acct.Loans() {
 			if n.Lender == r.name {
@@ -129,17 +129,18 @@ func (w *World) heldRate(r *region) quota.Rate {
 	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Rate
 }
 
-func (a *audit) offered(r *region, k int, cost quota.Tokens) {
+func (a *audit) offered(r *region, k int, win rules.Window, cost quota.Tokens) {
 	t := a.keys[k]
 	t.offered += cost
-	t.ideal.Offer(a.w.loop.Now(), cost)
+	t.in(win).ideal.Offer(a.w.loop.Now(), cost)
 	a.cell(r).Offered += cost
 }
 
-func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision) {
+func (a *audit) admitted(r *region, k int, win rules.Window, cost quota.Tokens, d enforce.Decision) {
 	t, now := a.keys[k], a.w.loop.Now()
-	t.meter.Admit(now, cost)
-	t.spare.Admit(now, cost)
+	m := t.in(win)
+	m.meter.Admit(now, cost)
+	m.spare.Admit(now, cost)
 	t.admitted[r.name] += cost
 	a.cell(r).Admitted += cost
 	if a.w.healed && now >= a.w.measureFrom() {
@@ -150,10 +151,10 @@ func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision
 	}
 }
 
-func (a *audit) denied(r *region, k int, cost quota.Tokens, d enforce.Decision) {
+func (a *audit) denied(r *region, k int, win rules.Window, cost quota.Tokens, d enforce.Decision) {
 	t := a.keys[k]
 	t.denied += cost
-	t.spare.Deny(a.w.loop.Now(), cost)
+	t.in(win).spare.Deny(a.w.loop.Now(), cost)
 	a.w.count("denied: " + string(d.Statuses[0].Reason))
 }
 

@@ -44,6 +44,9 @@ type KeyReport struct {
 	// Regions is what of Admitted each region admitted; Limit is what it was for.
 	Regions map[string]quota.Tokens `json:"regions_micro"`
 	Limit   quota.Limit             `json:"-"`
+	// Windows is what was admitted in each window of a limit that counts in windows, in
+	// their order; the other figures are sums over them.
+	Windows []quota.Tokens `json:"windows_micro,omitempty"`
 }
 
 // Utilization is what was admitted of what one central bucket would have
@@ -90,10 +93,10 @@ func (w *World) report() Report {
 	}
 	for i, t := range w.audit.keys {
 		k := KeyReport{
-			Key: w.keys[i].key, Offered: t.offered, Denied: t.denied, DeniedWhileThere: t.spare.Denied(),
-			Admitted: t.meter.Admitted(), Ideal: t.ideal.Admitted(), Overshoot: max(0, -t.meter.Worst()),
+			Key: w.keys[i].key, Offered: t.offered, Denied: t.denied,
 			Regions: t.admitted, Limit: w.keys[i].limit,
 		}
+		t.sum(&k)
 		switch allowed := w.allowed(i); {
 		case k.Overshoot > allowed && allowed == 0:
 			w.violate("Bound", "%v tokens more of %s than B + R*W in some window", k.Overshoot, k.Key)
@@ -130,6 +133,9 @@ func (w *World) allowed(k int) quota.Tokens {
 		return 0
 	}
 	limit := w.keys[k].limit
+	if w.keys[k].rule.Limits[0].Windowed() {
+		return 0 // what a session held counts as spent, and nothing is refilled
+	}
 	return frozen * (limit.Burst + limit.Rate.In(quota.MicrosOf(w.plan.Timing.TTL)).Tokens)
 }
 

@@ -76,7 +76,7 @@ func Swarm(seed uint64) Plan {
 			}
 		}
 	}
-	return p
+	return counted(p, seed, 6, windowed("minute"))
 }
 
 // document is the rule under test. Its limit never changes; the standing share does.

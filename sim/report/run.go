@@ -114,6 +114,12 @@ func (p *page) shares() (s quota.Shares) {
 }
 
 func limitOf(l quota.Limit) []string {
+	if l.Rate.Tokens == 0 && l.Burst > 0 {
+		return []string{
+			fmt.Sprintf("%v tokens in each window of a %s", l.Burst, period(l.Rate.Per)),
+			fmt.Sprintf("standing share %g", float64(l.Standing)/quota.PPM),
+		}
+	}
 	return []string{
 		fmt.Sprintf("%v tokens a %s", l.Rate.Tokens, period(l.Rate.Per)), fmt.Sprintf("burst %v", l.Burst),
 		fmt.Sprintf("standing share %g", float64(l.Standing)/quota.PPM),
