@@ -272,3 +272,40 @@ func TestLoweredLimitIsRecalled(t *testing.T) {
 	})
 	t.Logf("in force after %s", time.Since(started))
 }
+
+// Of a limit that counts in windows the newest one with an account is explained: which
+// one the agents are in is not known to a coordinator.
+func TestWindowsAreExplained(t *testing.T) {
+	c := newCluster(t, 1)
+	c.rules(`domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 100, quota: {algorithm: fixed_window}}
+`)
+	client, ctx := admin(t, c.members[0]), context.Background()
+	explain := func() *quoratev1.ExplainedLimit {
+		t.Helper()
+		resp, err := client.Explain(ctx, &quoratev1.ExplainRequest{Domain: "api", Entries: []*quoratev1.Entry{{Key: "user", Value: "ada"}}})
+		if err != nil || len(resp.GetLimits()) != 1 {
+			t.Fatalf("have %v, %v", resp, err)
+		}
+		return resp.GetLimits()[0]
+	}
+	if l := explain(); l.GetAccountOpen() || l.GetAccount().GetKey() != "api|user=ada" || l.GetAccount().GetPool().GetBurstMicrotokens() != 90*int64(quota.Token) {
+		t.Errorf("no window has an account: have %v", l)
+	}
+	eu := newAgent(t, c, "eu", "eu-1")
+	const monday, tuesday = quota.Key("api|user=ada##1764547200+86400"), quota.Key("api|user=ada##1764633600+86400")
+	for _, k := range []quota.Key{tuesday, monday, "api|user=ada2##1764720000+86400"} {
+		eu.feed(k)
+	}
+	var limit *quoratev1.ExplainedLimit
+	eventually(t, "the window is spent", func() bool {
+		eu.must(hungry(tuesday, eu))
+		limit = explain()
+		return limit.GetAccountOpen() && limit.GetAccount().GetPoolLevelMicrotokens() == 0 && limit.GetDemand()[0].GetReason() == "global_exhausted"
+	})
+	if limit.GetAccount().GetKey() != string(tuesday) || limit.GetAccount().GetLimit().GetBurstMicrotokens() != 100*int64(quota.Token) {
+		t.Errorf("have %v, want the newer of two windows", limit)
+	}
+}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"strings"
 
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/planner"
@@ -30,7 +31,7 @@ func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest
 			resp.Limits = append(resp.Limits, &quoratev1.ExplainedLimit{Rule: rule.ID, Unlimited: true})
 		}
 		for i := range rule.Limits {
-			resp.Limits = append(resp.Limits, explain(v, rule, i, rule.Key(req.GetDomain(), entries, i)))
+			resp.Limits = append(resp.Limits, explain(v, rule, i, keyOf(v, rule, req.GetDomain(), entries, i)))
 		}
 	})
 	return resp, err
@@ -49,6 +50,9 @@ func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedL
 	}
 	m.Account = accountOf(v, shown)
 	m.Account.Holders = nil
+	if acct == nil && rule.Limits[i].Windowed() {
+		m.Account.Key, _, _ = strings.Cut(m.Account.Key, "#") // of no window in particular
+	}
 	demand := v.Term.Demand(v.Now, k)
 	var arrivals float64
 	for _, d := range demand {
@@ -101,14 +105,14 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 	switch {
 	case d.Denied < fewDenied && !silent:
 		return ""
-	case limit.Rate.Tokens == 0 || limit.Burst == 0:
+	case limit.Burst == 0:
 		return reasonZero
 	case silent:
 		// It reports nothing either: what it does now is to serve its standing share.
 		return reasonUnreachable
 	case d.Largest > limit.Burst, d.Largest > d.Burst && d.Burst > 0:
 		return reasonBurst
-	case arrivals > limit.Rate.PerSecond():
+	case limit.Rate.Tokens > 0 && arrivals > limit.Rate.PerSecond(), spent(v, acct):
 		return reasonExhausted
 	case acct == nil:
 		return reasonStanding
@@ -117,4 +121,9 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 		return reasonStanding
 	}
 	return reasonLease
+}
+
+// spent reports whether nothing is left in the pool of a window, which is never filled.
+func spent(v View, acct *ledger.Account) bool {
+	return acct != nil && acct.Windowed() && acct.Level(v.Ledger.Clock()) < quota.Token
 }

@@ -59,7 +59,7 @@ func (r *Rule) Sample(limit int) quota.Key {
 		d.Parts = append(d.Parts, n.sample())
 	}
 	if limit < len(r.Limits) {
-		d.Limit, d.Window = r.Limits[limit].Name, r.Limits[limit].sampleWindow()
+		d.Limit, d.Window = r.Limits[limit].Name, r.Limits[limit].AnyWindow()
 	}
 	return d.Key()
 }

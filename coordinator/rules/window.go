@@ -146,8 +146,8 @@ func (l *Limit) mayHave(w Window) bool {
 	return length >= least-quota.MicrosOf(change) && length <= most+quota.MicrosOf(change)
 }
 
-// sampleWindow returns a window that the limit may have, none for a limit without.
-func (l *Limit) sampleWindow() Window {
+// AnyWindow returns a window that the limit may have, none for a limit without.
+func (l *Limit) AnyWindow() Window {
 	switch {
 	case !l.Windowed():
 		return Window{}
