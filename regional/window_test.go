@@ -18,8 +18,8 @@ import (
 const windowDoc = `
 domain: api
 descriptors:
-- key: day
-  rate_limit: {unit: day, requests_per_unit: 20, quota: {algorithm: fixed_window, standing_share: 1}}
+- key: year
+  rate_limit: {unit: year, requests_per_unit: 20, quota: {algorithm: fixed_window, standing_share: 1}}
 - key: month
   rate_limit: {unit: month, requests_per_unit: 20, quota: {algorithm: fixed_window, standing_share: 1, time_zone: Europe/Berlin}}
 - key: block
@@ -28,51 +28,39 @@ descriptors:
   rate_limit: {unit: year, requests_per_unit: 5, quota: {algorithm: fixed_window, standing_share: 0, cold_start_wait: 5s}}
 `
 
-// inOneDay runs a test that is about one day and begins anew when midnight came between.
-func inOneDay(t *testing.T, name string, test func(t *testing.T, midnight time.Time, value string)) {
-	t.Run(name, func(t *testing.T) {
-		for try := range 2 {
-			midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-			if time.Until(midnight) < time.Minute {
-				<-time.After(time.Until(midnight))
-				continue
-			}
-			test(t, midnight, fmt.Sprint(name, "-", try))
-			return
-		}
-	})
-}
-
 func TestCasesOfWindows(t *testing.T) {
 	c := startCoordinator(t, windowDoc)
 	redis := redistest.Run(t)
 	a := startAgent(t, redis.URL(), nil, c.addr)
 	a.ready(t)
+	start := time.Date(time.Now().UTC().Year(), 1, 1, 0, 0, 0, 0, time.UTC)
+	end := start.AddDate(1, 0, 0)
+	length := int64(end.Sub(start) / time.Second)
 
-	inOneDay(t, "K31CountsDown", func(t *testing.T, midnight time.Time, value string) {
+	t.Run("K31CountsDown", func(t *testing.T) {
 		for want := uint32(9); want > 6; want-- {
-			s := a.ask(t, 0, "day="+value).Statuses[0]
-			if left := time.Until(midnight); s.LimitRemaining != want || s.CurrentLimit.Unit != rls.RateLimitResponse_RateLimit_DAY ||
+			s := a.ask(t, 0, "year=31").Statuses[0]
+			if left := time.Until(end); s.LimitRemaining != want || s.CurrentLimit.Unit != rls.RateLimitResponse_RateLimit_YEAR ||
 				(s.DurationUntilReset.AsDuration()-left).Abs() > time.Second {
 				t.Errorf("want %d remaining and the reset in %v, have %v", want, left, s)
 			}
 		}
 	})
-	inOneDay(t, "K14HeavyThenLight", func(t *testing.T, midnight time.Time, value string) {
+	t.Run("K14HeavyThenLight", func(t *testing.T) {
 		for _, hits := range []uint32{8, 1, 1} {
-			if over(a.ask(t, hits, "day="+value)) {
+			if over(a.ask(t, hits, "year=14")) {
 				t.Errorf("a cost of %d was denied", hits)
 			}
 		}
-		resp := a.ask(t, 1, "day="+value)
+		resp := a.ask(t, 1, "year=14")
 		retry, _ := strconv.Atoi(header(resp, headers.RetryAfter))
-		left := time.Until(midnight)
+		left := time.Until(end)
 		// The region has all of the limit that it will ever get, so the wait is for the
 		// next window, rounded up.
 		if !over(resp) || (time.Duration(retry)*time.Second-left).Abs() > 2*time.Second || time.Duration(retry)*time.Second < left {
-			t.Errorf("have %v to wait until midnight, want %v rounded up: %v", retry, left, resp)
+			t.Errorf("have %v to wait for the end, want %v rounded up: %v", retry, left, resp)
 		}
-		if have := header(resp, headers.Policy); !strings.HasSuffix(have, ";q=20;w=86400") {
+		if have := header(resp, headers.Policy); !strings.HasSuffix(have, fmt.Sprintf(";q=20;w=%d", length)) {
 			t.Errorf("have the policy %q", have)
 		}
 	})
@@ -93,14 +81,14 @@ func TestCasesOfWindows(t *testing.T) {
 			}
 		}
 	})
-	inOneDay(t, "K50TheRecordLivesUntilTheEnd", func(t *testing.T, midnight time.Time, value string) {
-		a.ask(t, 0, "day="+value)
-		reply, err := redis.Do("PTTL", fmt.Sprintf("quorate:b:{api|day=%s##%d+86400}", value, midnight.Add(-24*time.Hour).Unix()))
+	t.Run("K50TheRecordLivesUntilTheEnd", func(t *testing.T) {
+		a.ask(t, 0, "year=50")
+		reply, err := redis.Do("PTTL", fmt.Sprintf("quorate:b:{api|year=50##%d+%d}", start.Unix(), length))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ms, err := strconv.ParseInt(reply, 10, 64)
-		if left := time.Until(midnight); err != nil || time.Duration(ms)*time.Millisecond < left || time.Duration(ms)*time.Millisecond > left+75*time.Second {
+		if left := time.Until(end); err != nil || time.Duration(ms)*time.Millisecond < left || time.Duration(ms)*time.Millisecond > left+75*time.Second {
 			t.Errorf("the record lives %d ms more, want %v and a minute: %q", ms, left, reply)
 		}
 	})
@@ -129,16 +117,15 @@ func TestCasesOfWindows(t *testing.T) {
 		if !over(resp) || header(resp, headers.Reason) != "global_exhausted" {
 			t.Errorf("the sixth: have %v", resp)
 		}
-		start := time.Date(time.Now().UTC().Year(), 1, 1, 0, 0, 0, 0, time.UTC)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if want := fmt.Sprintf("api|few=a##%d+%d", start.Unix(), int64(start.AddDate(1, 0, 0).Sub(start)/time.Second)); string(asked) != want {
+		if want := fmt.Sprintf("api|few=a##%d+%d", start.Unix(), length); string(asked) != want {
 			t.Errorf("the coordinator was asked for %s, want %s", asked, want)
 		}
 	})
 	t.Run("Explained", func(t *testing.T) {
-		code, _, body := a.get(t, a.admin+"/v1/explain?domain=api&day=x")
-		if code != http.StatusOK || !strings.Contains(body, "api|day=x##") || !strings.Contains(body, "0/24h0m0s burst 20") {
+		code, _, body := a.get(t, a.admin+"/v1/explain?domain=api&year=x")
+		if code != http.StatusOK || !strings.Contains(body, "api|year=x##") || !strings.Contains(body, "burst 20") {
 			t.Errorf("have %d %s", code, body)
 		}
 	})

@@ -21,5 +21,9 @@
 // scripts, and an edit of the algorithm changes nothing that is counted. A shaped leaky
 // bucket admits the same, too; what it adds is the delay of package enforce.
 //
+// A limit that counts in windows has a key for each of them (window.go). Which one a
+// request belongs to is told by the region's clock, and time zones that the region
+// knows; the coordinator asks neither.
+//
 // Everything is a value: a Set never changes after Parse and may be shared.
 package rules

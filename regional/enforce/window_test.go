@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
-	"github.com/quorate/quorate/regional/bucket"
 )
 
 const windowRules = `
@@ -55,6 +54,14 @@ func TestK14HeavyThenLightInOneWindow(t *testing.T) {
 		}
 	}
 	w.want("nothing is left", true, w.decide(1, d("user=a")))
+}
+
+// K15: hits of one moment all count.
+func TestK15HitsOfOneMomentAllCount(t *testing.T) {
+	w := newWorld(t, windowRules)
+	for i := range 20 {
+		w.want("at one moment", i >= 10, w.decide(1, d("user=a")))
+	}
 }
 
 // K31: a window is not over in milliseconds.
@@ -226,6 +233,6 @@ func TestRecordsOfWindowsExpire(t *testing.T) {
 		t.Errorf("have the share %v", st.Capacity)
 	}
 	if rec, ok := w.store.Read(k); !ok || rec.Level != 9*quota.Token {
-		t.Errorf("have the record %+v", bucket.Record(rec))
+		t.Errorf("have the record %+v", rec)
 	}
 }

@@ -40,7 +40,7 @@ func TestAWindowIsSpentOnce(t *testing.T) {
 	s.must("restart an agent", eu.Restart())
 	// A lease that was on its way, or held by nobody any more, is lost until the end of
 	// the year; everything else is spent.
-	admits(number*8/10)
+	admits(number * 8 / 10)
 	sp := s.watch(3*time.Second, tr)
 	stop(loads)
 	t.Logf("admitted %v of %d, %v of it in the last 3 s", sp.to.Counts.Admitted, number, sp.to.Counts.Admitted-sp.from.Counts.Admitted)

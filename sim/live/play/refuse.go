@@ -40,6 +40,9 @@ func (s *stage) refuse() (problems rules.Problems) {
 			bad(one.path, "not possible with real processes: %s", one.why)
 		}
 	}
+	if s.windowed() {
+		bad("limit", "not possible with real processes: nobody outside an agent knows by its clock which window a request was counted in")
+	}
 	servers := 1
 	if s.store == live.StoreSentinel {
 		servers = 5
@@ -76,6 +79,15 @@ func (s *stage) refuse() (problems rules.Problems) {
 		}
 	}
 	return problems
+}
+
+// windowed reports whether some key is counted in windows.
+func (s *stage) windowed() bool {
+	set, err := rules.Parse(s.Plan.Rules)
+	return err == nil && slices.ContainsFunc(s.Plan.Keys, func(k sim.Key) bool {
+		r := set.Match(k.Domain, k.Entries)
+		return r != nil && len(r.Limits) > 0 && r.Limits[0].Windowed()
+	})
 }
 
 // requests is about how many there will be.
