@@ -123,11 +123,11 @@ type Status struct {
 	Limit *rules.Limit
 	// Remaining is what the region has left of the binding limit, in whole tokens.
 	Remaining uint32
+	// WindowSeconds is how long the window is in which Limit has counted the request,
+	// 0 for a limit without windows. Reset is then the time until its end.
+	WindowSeconds uint32
 	// Reset is the time until the region's bucket is full again. Never negative.
 	Reset time.Duration
-	// Window is how long the window is in which Limit has counted the request, 0 for
-	// a limit without windows. Reset is then the time until its end.
-	Window time.Duration
 	// Retry is how long to wait before the same cost may fit, zero when not
 	// over. It is never longer than the limit needs to fill from empty, or from
 	// the debt that an outage of the store has left.

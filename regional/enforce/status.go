@@ -104,7 +104,7 @@ func (it *item) status() Status {
 	w := it.longest()
 	s.Reset = min(w, it.v.Full.Duration())
 	if !it.window.IsZero() {
-		s.Reset, s.Window = w, it.window.Length().Duration()
+		s.Reset, s.WindowSeconds = w, uint32(it.window.Length()/quota.Second)
 	}
 	if it.over {
 		s.Retry = it.retry(w)

@@ -95,8 +95,8 @@ func TestK29TheResetIsThatOfTheKey(t *testing.T) {
 	w := newWorld(t, windowRules)
 	w.now = 10 * 24 * time.Hour // 2025-12-11T00:00:00Z, one o'clock in Berlin
 	dec := w.decide(1, d("account=a"))
-	if s := dec.Statuses[0]; s.Reset != 21*24*time.Hour-time.Hour || s.Window != 31*24*time.Hour {
-		t.Errorf("have the reset in %v of a window of %v, want 503h0m0s of 744h0m0s", s.Reset, s.Window)
+	if s := dec.Statuses[0]; s.Reset != 21*24*time.Hour-time.Hour || s.WindowSeconds != 31*24*3600 {
+		t.Errorf("have the reset in %v of a window of %d s, want 503h0m0s of 2678400 s", s.Reset, s.WindowSeconds)
 	}
 	if have, want := w.asked[0][0].Key, quota.Key("api|account=a##1764543600+2678400"); have != want {
 		t.Errorf("have the key %s, want %s", have, want)
@@ -201,7 +201,7 @@ func TestNoWindowAdmitsMoreThanItHas(t *testing.T) {
 					rt.Fatalf("%s has admitted %d of %d", k, admitted[k], limit.RequestsPerUnit)
 				}
 			}
-			if s.Window == 0 {
+			if s.WindowSeconds == 0 {
 				continue // the second binds
 			}
 			end := (in.End - w.wall()).Duration()

@@ -225,7 +225,7 @@ func check(t testing.TB, dec Decision, debts bool) {
 		if !s.Over && s.Retry != 0 {
 			t.Errorf("status %d is not over and says to wait %v", i, s.Retry)
 		}
-		if s.Limit != nil && !debts && s.Retry > max(window(s.Limit), s.Window) {
+		if s.Limit != nil && !debts && s.Retry > max(window(s.Limit), time.Duration(s.WindowSeconds)*time.Second) {
 			t.Errorf("status %d: retry %v is longer than the limit's %v", i, s.Retry, window(s.Limit))
 		}
 		if s.Reason == Unlimited && s.Remaining != math.MaxUint32 {

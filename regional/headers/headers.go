@@ -249,7 +249,7 @@ next:
 		r.WriteString(name + ";r=" + strconv.FormatUint(uint64(it.status.Remaining), 10) +
 			";t=" + strconv.FormatInt(Seconds(it.status.Reset), 10))
 		p.WriteString(name + ";q=" + strconv.FormatUint(uint64(it.status.Limit.RequestsPerUnit), 10) +
-			";w=" + strconv.FormatInt(max(1, Seconds(cmp.Or(it.status.Window, Window(it.status.Limit)))), 10))
+			";w=" + strconv.FormatInt(cmp.Or(int64(it.status.WindowSeconds), max(1, Seconds(Window(it.status.Limit)))), 10))
 	}
 	return r.String(), p.String()
 }
