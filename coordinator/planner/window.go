@@ -37,8 +37,8 @@ const (
 	// forgetAge is how long nobody must have reported anything of a key of a window
 	// for its account to be dropped.
 	forgetAge = 600 * quota.Second
-	// ample is the part of what is left after all wants that the pool gives away at
-	// once, for fewer assignments; it can be taken back.
+	// ample: of what is left after all wants, one token in so many is given away at
+	// once, for fewer assignments. It can be taken back.
 	ample = 4
 )
 

@@ -205,3 +205,30 @@ func TestAWindowThatBeginsWithManyKeys(t *testing.T) {
 		t.Errorf("have %d assignments in %d rounds, want one for each region and key in 8 or 9", assigned, rounds)
 	}
 }
+
+// What a region has is what it last reported, and what it was given since.
+func TestWhatASeatHas(t *testing.T) {
+	const tok = quota.Token
+	lease := func(n quota.Tokens) quota.Capacity { return quota.Capacity{Burst: n * tok} }
+	for _, tt := range []struct {
+		reason        string
+		seat          seat
+		d             *demand
+		with, without int64
+	}{
+		{"nobody has reported its share", seat{share: lease(10)}, nil, 10, 10},
+		{"it has spent of its share", seat{share: lease(10)}, &demand{seen: 1, level: 4 * tok, burst: 10 * tok}, 4, 4},
+		{"a debt is nothing", seat{share: lease(10)}, &demand{seen: 1, level: -4 * tok, burst: 10 * tok}, 0, 0},
+		{"its lease is full for all that is known", seat{held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 7}}, nil, 30, 30},
+		{"it reported before the lease", seat{held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 7}}, &demand{seen: 1, level: 4 * tok, burst: 10 * tok, epoch: 6}, 24, 24},
+		{"and since", seat{held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 7}}, &demand{seen: 1, level: 9 * tok, burst: 30 * tok, epoch: 7}, 9, 9},
+		{"more is on its way", seat{held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 8, Flight: &ledger.Flight{Lease: lease(50), Credit: 20 * tok}}}, &demand{seen: 1, level: 9 * tok, burst: 30 * tok, epoch: 7}, 29, 9},
+		{"and has arrived", seat{held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 8, Flight: &ledger.Flight{Lease: lease(50), Credit: 20 * tok}}}, &demand{seen: 1, level: 28 * tok, burst: 50 * tok, epoch: 8}, 28, 28},
+		{"it gives back all but five", seat{held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 8, Flight: &ledger.Flight{Lease: lease(5)}}}, &demand{seen: 1, level: 9 * tok, burst: 30 * tok, epoch: 7}, 5, 9},
+		{"or all but its share", seat{share: lease(3), held: true, holding: ledger.Holding{Leased: true, Lease: lease(30), Epoch: 8, Flight: &ledger.Flight{Lease: lease(3), Release: true}}}, &demand{seen: 1, level: 9 * tok, burst: 30 * tok, epoch: 7}, 3, 9},
+	} {
+		if with, without := tt.seat.has(tt.d); with != tt.with || without != tt.without {
+			t.Errorf("%s: have %d, and %d without what is in flight; want %d and %d", tt.reason, with, without, tt.with, tt.without)
+		}
+	}
+}
