@@ -72,7 +72,9 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 //	          count for the region at that moment; not where a clock stood still
 //	Tokens    what could be spent at once, in pools, buckets and on the way, is never
 //	          more than what one central bucket would still have
-//	Liveness  after healing, every region gets 95 % of its fair share within three TTLs
+//	Liveness  after healing, every region gets 95 % of its fair share within three TTLs;
+//	          a window that begins after them admits 90 % of what is asked for, but for
+//	          the standing shares of regions that may not ask
 func Run(p Plan, seed uint64) (Report, error) { return Trace(p, seed, nil) }
 
 // Trace is Run and tells what happens, line by line.
@@ -160,6 +162,10 @@ func (w *World) measureFrom() quota.Micros {
 // checkLiveness compares what each region admitted at the end with its fair share
 // of the limit, by the demand of the final load.
 func (w *World) checkLiveness(k int) {
+	if w.keys[k].rule.Limits[0].Windowed() {
+		w.checkWindows(k)
+		return
+	}
 	span := float64(w.plan.Duration-w.measureFrom()) / float64(quota.Second)
 	if span <= 0 {
 		return

@@ -125,6 +125,27 @@ func (t *tally) sum(k *KeyReport) {
 	}
 }
 
+// checkWindows checks that the windows that began when everything had healed for a while
+// were used: where all clocks agree on when that was, and no standing shares shrank then,
+// which may be spent.
+func (w *World) checkWindows(k int) {
+	if w.plan.Faults.Steps > 0 || w.plan.Faults.Edits > 0 {
+		return
+	}
+	t, limit := w.audit.keys[k], w.keys[k].limit
+	for win, m := range t.windows {
+		if win.Start < unixZero+w.measureFrom() {
+			continue
+		}
+		owned := limit.Burst / quota.PPM * quota.Tokens(limit.Standing)
+		want := min(m.ideal.Admitted(), limit.Burst-owned)
+		if have := m.meter.Admitted(); have < want/10*9-2*quota.Token {
+			w.violate("Liveness", "%v of %s were admitted, and %v could have been", have, w.keys[k].in(win), want)
+		}
+		w.count("windows measured after healing")
+	}
+}
+
 // counted puts the same number of requests into windows in place of a bucket, in some
 // of the worlds. Which these are is drawn apart, so that the others stay what they are.
 func counted(p Plan, seed uint64, one int, document func(number int, standing float64) []quota.Source) Plan {

@@ -141,7 +141,7 @@ func (l *Ledger) lend(op Lend) error {
 	}
 	switch n := a.loan(op.Region); {
 	case n == nil && a.Share(op.Region).IsZero(), a.Windowed():
-		return ErrNoLoan // of a window: the lender's store could not forget it in time
+		return ErrNoLoan // of windows a region has its share whatever its store knows of loans
 	case n != nil && op.For < n.Left(l.term, l.at):
 		return ErrInvalid // a borrower may have been told of more
 	}

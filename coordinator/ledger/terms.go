@@ -199,8 +199,7 @@ func (l *Ledger) setMark(t *terms, base quota.Tokens) {
 		m.until = l.clock + wait
 	}
 	if t.windowed {
-		// A window that is opened after that began after the change.
-		m.until = l.clock + windowSpan(longest(t.limit.Rate.Per))
+		m.until = l.clock + beginsAfter(t.limit.Rate.Per)
 	}
 }
 

@@ -30,9 +30,15 @@ func windowSpan(length quota.Micros) quota.Micros {
 	return length + length/50 + min(max(length, leastMargin), mostMargin)
 }
 
-// longest returns more than the longest window of a limit whose nominal period is
-// per: a month of 31 days, in which clocks are put back.
-func longest(per quota.Micros) quota.Micros { return per + per/24 + 26*3600*quota.Second }
+// beginsAfter returns how long after a moment every window of a limit that somebody is
+// in began after it, on all agents' clocks. per is the nominal period of the limit.
+func beginsAfter(per quota.Micros) quota.Micros {
+	const skew, day = 60 * quota.Second, 86400 * quota.Second
+	if per >= day {
+		per += per/24 + 26*3600*quota.Second // a month of 31 days, in which clocks are put back
+	}
+	return per + per/50 + 2*skew
+}
 
 // windowOf returns the length of the window that a key names, 0 for none.
 func windowOf(k quota.Key) quota.Micros { return rules.WindowOf(k).Length() }

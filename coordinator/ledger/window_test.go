@@ -118,6 +118,22 @@ func TestWindowSpan(t *testing.T) {
 	}
 }
 
+func TestBeginsAfter(t *testing.T) {
+	const day = 86400 * quota.Second
+	for _, tt := range []struct {
+		reason    string
+		per, want quota.Micros
+	}{
+		{"a minute, and what clocks differ by on both sides of it", minute, 61*quota.Second + quota.Second/5 + 120*quota.Second},
+		{"more than the longest month in which clocks are put back", 30 * day, (31*day + 26*3600*quota.Second + 21600*quota.Second) * 51 / 50},
+		{"more than the longest year", 365 * day, 366*day + 26*3600*quota.Second},
+	} {
+		if have := beginsAfter(tt.per); have < tt.want || tt.per == minute && have != tt.want {
+			t.Errorf("%s: have %v, want %v", tt.reason, have.Duration(), tt.want.Duration())
+		}
+	}
+}
+
 func TestWindowsAreNotLent(t *testing.T) {
 	d := windowed(t)
 	d.must(d.inWindow("us", bobs(7), 50*quota.Token, 0))
@@ -144,7 +160,7 @@ func TestWindowsOpenWithoutTheTokensOfShrunkShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Ledger = restored
-	d.now += windowSpan(longest(minute)) - quota.Second
+	d.now += beginsAfter(minute) - quota.Second
 	d.must(d.inWindow("us", bobs(8), 4*tok, 0))
 	if have := d.Account(bobs(8)).Level(d.Clock()); have != 70*tok {
 		t.Errorf("a window that may just have: have %v, want 70", have)

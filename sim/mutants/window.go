@@ -43,7 +43,7 @@ var windowMutants = []Mutant{
 		Breaks: "A window that began before standing shares shrank opens with a full pool, although they may be spent.",
 		Edits: []Edit{{
 			File: "coordinator/ledger/terms.go",
-			Old:  "m.until = l.clock + windowSpan(longest(t.limit.Rate.Per))",
+			Old:  "m.until = l.clock + beginsAfter(t.limit.Rate.Per)",
 			New:  "m.until = l.clock",
 		}},
 	}, {
