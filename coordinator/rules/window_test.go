@@ -108,11 +108,11 @@ func TestWindowsTile(t *testing.T) {
 // Days at which a zone's clocks change are few, so a walk over years of days finds
 // more than random moments do.
 func TestDaysFollowEachOther(t *testing.T) {
-	for _, zone := range zones {
+	for _, zone := range []string{"America/Sao_Paulo", "Pacific/Apia", "Pacific/Kwajalein", "Asia/Beirut", "Africa/Casablanca"} {
 		l := windowed(t, "unit: day", ", time_zone: "+zone)
 		place, _ := time.LoadLocation(zone)
 		w := l.WindowAt(at(t, "1990-01-01T12:00:00Z"))
-		for range 45 * 365 {
+		for range 30 * 365 {
 			next := l.WindowAt(w.End)
 			first, last := time.UnixMicro(int64(next.Start)).In(place), time.UnixMicro(int64(next.End-1)).In(place)
 			if next.Start != w.End || first.YearDay() != last.YearDay() || !l.mayHave(next) {
