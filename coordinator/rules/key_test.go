@@ -168,13 +168,22 @@ func TestDecodeKeyRefusesOtherSpellings(t *testing.T) {
 }
 
 func FuzzDecodeKey(f *testing.F) {
-	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%"} {
+	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%", "d|k=v##1764547200+86400", "d|k=v#l#-8589934591+1", "d|m##8589934591+8589934591"} {
 		f.Add(seed)
 	}
+	set := load(f, `
+domain: d
+descriptors:
+- {key: k, rate_limit: {unit: day, requests_per_unit: 5, quota: {algorithm: fixed_window}}}
+- {key: m, rate_limit: {unit: month, requests_per_unit: 5, quota: {algorithm: fixed_window}}}
+`)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := DecodeKey(quota.Key(text))
 		if err == nil && d.Key() != quota.Key(text) {
 			t.Errorf("%q decodes to %+v, whose key is %q", text, d, d.Key())
+		}
+		if _, l := set.LimitOf(quota.Key(text)); l != nil && l.WindowAt(d.Window.Start) != d.Window {
+			t.Errorf("%q is counted in %s, which is no window of %s", text, d.Window.text(), l)
 		}
 	})
 }
