@@ -181,7 +181,7 @@ func (e *Enforcer) begin(ctx context.Context, now time.Duration, req Request, ma
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	return e.run(ctx, turn{now: now, req: req, s: s, p: e.plan(s, req), mayWait: mayWait})
+	return e.run(ctx, turn{now: now, req: req, s: s, p: e.plan(s, req, 0), mayWait: mayWait})
 }
 
 // turn is one request on its way to a decision.
@@ -210,7 +210,7 @@ func (e *Enforcer) run(ctx context.Context, t turn) (Decision, *Wait, error) {
 func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait, error) {
 	if errors.Is(err, ErrStale) && !t.refreshed && e.refresh(ctx, t.now, t.s) == nil {
 		t.s, t.refreshed = e.snap.Load(), true
-		t.p = e.plan(t.s, t.req)
+		t.p = e.plan(t.s, t.req, t.p.came)
 		return e.run(ctx, t)
 	}
 	p := t.p

@@ -17,11 +17,11 @@ func (e *Enforcer) Look(ctx context.Context, now time.Duration, req Request) (De
 	if err != nil {
 		return Decision{}, err
 	}
-	p := e.plan(s, req)
+	p := e.plan(s, req, 0)
 	err = e.look(ctx, s, p)
 	if errors.Is(err, ErrStale) && e.refresh(ctx, now, s) == nil {
 		s = e.snap.Load()
-		p = e.plan(s, req)
+		p = e.plan(s, req, p.came)
 		err = e.look(ctx, s, p)
 	}
 	if err != nil {

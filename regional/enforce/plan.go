@@ -32,6 +32,7 @@ type plan struct {
 	clock func() quota.Micros // Config.Wall, and what it said, once it was read
 	wall  quota.Micros
 	read  bool
+	came  quota.Micros // what it said when the request was planned first, 0 before
 }
 
 // planned is one descriptor of the request.
@@ -82,11 +83,13 @@ func (p *plan) reset() {
 }
 
 // plan matches a request and lays out what is to be asked.
-func (e *Enforcer) plan(s *snapshot, req Request) *plan {
+//
+// came is the plan's that it was planned with before, 0 for the first time.
+func (e *Enforcer) plan(s *snapshot, req Request, came quota.Micros) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
 	p.maxDelay, p.settle = req.MaxDelay, req.Settle
-	p.clock = e.cfg.Wall
+	p.clock, p.came = e.cfg.Wall, came
 	replaces := false
 	for i := range req.Descriptors {
 		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
@@ -160,7 +163,7 @@ func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tok
 		if i > 0 {
 			key, window = p.key(domain, d.Entries, rule, i)
 		}
-		p.items = append(p.items, item{limit: &rule.Limits[i], window: window, left: window.End - p.wall, ask: bucket.Ask{Key: key}})
+		p.items = append(p.items, item{limit: &rule.Limits[i], window: window, left: max(0, window.End-p.wall), ask: bucket.Ask{Key: key}})
 	}
 	p.counts = append(p.counts, c)
 	if p.byKey != nil {

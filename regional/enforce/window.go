@@ -8,8 +8,8 @@ import (
 )
 
 // key returns the key of one limit of a rule, and the window of it that the agent's
-// clock is in. All windows of a plan are of one reading of that clock: a request
-// belongs to the windows of the moment in which it came, however long it waits.
+// clock was in when the request came: it belongs to the windows of that moment, however
+// long it waits and however often it is planned.
 func (p *plan) key(domain string, entries []rules.Entry, rule *rules.Rule, limit int) (quota.Key, rules.Window) {
 	l := &rule.Limits[limit]
 	if !l.Windowed() {
@@ -17,8 +17,11 @@ func (p *plan) key(domain string, entries []rules.Entry, rule *rules.Rule, limit
 	}
 	if !p.read {
 		p.wall, p.read = p.clock(), true
+		if p.came == 0 {
+			p.came = p.wall
+		}
 	}
-	w := l.WindowAt(p.wall)
+	w := l.WindowAt(p.came)
 	return rule.WindowKey(domain, entries, limit, w), w
 }
 

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/lease"
 )
 
 const windowRules = `
@@ -148,6 +150,38 @@ func TestAWindowWaitsForItsLease(t *testing.T) {
 	}
 	if dec := w.want("with its lease", false, w.decide(1, d("leased=a"))); !dec.Waited {
 		t.Error("it did not wait")
+	}
+}
+
+// A request that is planned again, because the region has adopted new rules meanwhile,
+// is counted in the window in which it came.
+func TestARequestThatIsPlannedAgainStaysInItsWindow(t *testing.T) {
+	var w *world
+	w = newWorld(t, windowRules, func(c *Config) {
+		c.Refresh = func(context.Context) error {
+			w.now += 100 * time.Millisecond // the window is over
+			w.read()
+			return nil
+		}
+	})
+	w.now = 24*time.Hour - 10*time.Millisecond
+	w.connect(1)
+	_, k := w.window(d("user=a"))
+	w.want("before", false, w.decide(1, d("user=a")))
+	blob, err := lease.Encode(quota.Config{Version: 2, Sources: []quota.Source{{Name: "rules.yaml", Text: windowRules}}, Shares: w.shares}, "eu", w.e.Adoption())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Adopt(w.time(), "i1", 2, blob); err != nil {
+		t.Fatal(err)
+	}
+	w.want("with new rules", false, w.decide(4, d("user=a")))
+	_, next := w.window(d("user=a"))
+	if rec, _ := w.store.Read(k); next == k || rec.Level != quota.Whole(5) {
+		t.Errorf("the window of %s has %v left, want 5", k, rec.Level)
+	}
+	if _, found := w.store.Read(next); found {
+		t.Errorf("%s was asked", next)
 	}
 }
 

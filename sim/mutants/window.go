@@ -51,7 +51,7 @@ var windowMutants = []Mutant{
 		Breaks: "All windows are counted under one key, which is never refilled.",
 		Edits: []Edit{{
 			File: "regional/enforce/window.go",
-			Old:  "	w := l.WindowAt(p.wall)\n",
+			Old:  "	w := l.WindowAt(p.came)\n",
 			New:  "	w := l.WindowAt(0)\n",
 		}},
 		Test: Test{Package: "regional/enforce", Name: "TestK16AFixedWindowDoublesAtItsEdge"},
