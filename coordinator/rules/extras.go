@@ -9,9 +9,8 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// quota reads what envoyproxy/ratelimit does not have. It returns the fields of
-// which is known only when all of the limit has been read whether they make sense:
-// the burst if it is a number, and what concerns windows.
+// quota reads what envoyproxy/ratelimit does not have. It returns the fields whose
+// sense depends on the rest of the limit; burst and debt only if they are numbers.
 func (w *walk) quota(f field, l *Limit) (x extras) {
 	for _, f := range w.mapping(f.value, f.trail, levelQuota, quotaKeys) {
 		switch f.name {

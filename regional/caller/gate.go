@@ -112,8 +112,9 @@ var ErrUndecided = errors.New("the rate limit cannot be asked")
 // once, or after its turn in a shaped limit has come. A call whose turn would come after
 // MaxDelay, or after the deadline of ctx, is denied and charged nothing. A call that
 // counts for nothing (see Skip), or that is admitted without a decision (see Admit), has
-// a decision without statuses that is not Over. The error is a *RefusedError, ErrUndecided, or that of ctx; when ctx ends while
-// the call is held back, what it cost stays taken.
+// a decision without statuses that is not Over. The error is a *RefusedError,
+// ErrUndecided, or that of ctx; when ctx ends while the call is held back, what it cost
+// stays taken.
 func (g *Gate[T]) Ask(ctx context.Context, call T) (enforce.Decision, error) {
 	req, err := g.request(call)
 	if err != nil || len(req.Descriptors) == 0 {

@@ -21,8 +21,8 @@ import (
 //
 // What else can happen makes the bucket hold more than the copy says. What this
 // agent does itself (it applies an assignment, adopts a configuration, renews a
-// session, gives tokens back) drops the copy. What it does not see, another agent of the region
-// applying an assignment, a deadline that passes, a loan that ends, is why no copy
+// session, gives tokens back) drops the copy. What it does not see, another agent of
+// the region doing the same, a deadline that passes, a loan that ends, is why no copy
 // is believed for longer than believed. That leaves ten script calls a second for a
 // key that is denied thousands of times, and is well below the round trip to the
 // coordinator that a larger lease takes.

@@ -29,10 +29,9 @@ type plan struct {
 	maxDelay       time.Duration // of the request
 	retained       bool          // the store may still be reading the asks
 
-	clock func() quota.Micros // Config.Wall, and what it said, once it was read
+	clock func() quota.Micros // Config.Wall, and what it said, 0 before it was read
 	wall  quota.Micros
-	read  bool
-	came  quota.Micros // what it said when the request was planned first, 0 before
+	came  quota.Micros // what it said when the request was planned first
 }
 
 // planned is one descriptor of the request.

@@ -15,11 +15,11 @@ func (p *plan) key(domain string, entries []rules.Entry, rule *rules.Rule, limit
 	if !l.Windowed() {
 		return rule.Key(domain, entries, limit), rules.Window{}
 	}
-	if !p.read {
-		p.wall, p.read = p.clock(), true
-		if p.came == 0 {
-			p.came = p.wall
-		}
+	if p.wall == 0 {
+		p.wall = p.clock()
+	}
+	if p.came == 0 {
+		p.came = p.wall
 	}
 	w := l.WindowAt(p.came)
 	return rule.WindowKey(domain, entries, limit, w), w

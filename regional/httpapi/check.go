@@ -34,21 +34,29 @@ func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	switch d, ok := cfg.decide(w, r, req); {
+	case !ok:
+	case d.Over:
+		problem.Write(w, problem.Denied(d))
+	default:
+		writeJSON(w, allowed(d))
+	}
+}
+
+// decide asks for a decision and writes its header fields; or it writes why there is
+// none, and ok is false.
+func (cfg *Config) decide(w http.ResponseWriter, r *http.Request, req enforce.Request) (d enforce.Decision, ok bool) {
 	d, err := cfg.Decide(r.Context(), req)
 	if err != nil {
 		fail(w, err)
-		return
+		return d, false
 	}
 	style := cfg.Headers
 	style.Explain = style.Explain || headers.Asked(r.Header.Get(headers.Explain))
 	for _, h := range headers.Render(d, style, time.Now()) {
 		w.Header().Set(h.Name, h.Value)
 	}
-	if !d.Over {
-		writeJSON(w, allowed(d))
-		return
-	}
-	problem.Write(w, problem.Denied(d))
+	return d, true
 }
 
 func allowed(d enforce.Decision) Allowed {

@@ -8,11 +8,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/enforce"
-	"github.com/quorate/quorate/regional/headers"
 )
 
 // maxSettleBytes bounds the body of /v1/settle: what a URL may have.
@@ -42,17 +40,9 @@ func (cfg *Config) settle(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	d, err := cfg.Decide(r.Context(), req)
-	if err != nil {
-		fail(w, err)
-		return
+	if d, ok := cfg.decide(w, r, req); ok {
+		writeJSON(w, settled(req, d))
 	}
-	style := cfg.Headers
-	style.Explain = style.Explain || headers.Asked(r.Header.Get(headers.Explain))
-	for _, h := range headers.Render(d, style, time.Now()) {
-		w.Header().Set(h.Name, h.Value)
-	}
-	writeJSON(w, settled(req, d))
 }
 
 func settled(req enforce.Request, d enforce.Decision) Settled {

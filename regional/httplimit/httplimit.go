@@ -44,9 +44,10 @@ type Config struct {
 	// OnFailure is for requests about which nothing was decided. There is no default.
 	OnFailure caller.OnFailure
 	// MaxDelay is how long a request may be held back for shaped limits, and at most until
-	// the deadline of its context. One whose turn would come later is answered 429 with Retry-After
-	// instead, and charged nothing. Where burst/rate of a limit is longer than that, each
-	// decision asks the region's store twice. Default caller.DefaultMaxDelay, 10 s.
+	// the deadline of its context. One whose turn would come later is answered 429 with
+	// Retry-After instead, and charged nothing. Where burst/rate of a limit is longer than
+	// that, each decision asks the region's store twice. Default caller.DefaultMaxDelay,
+	// 10 s.
 	MaxDelay time.Duration
 	// Headers of replies. The zero value means headers.Full().
 	Headers headers.Style

@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
-	"github.com/quorate/quorate/regional/lease"
 	"github.com/quorate/quorate/regional/redisbucket/redistest"
 )
 
@@ -19,7 +17,7 @@ import (
 func TestShapedRequestsThatShareACall(t *testing.T) {
 	r := redistest.Run(t)
 	s := openAt(t, r.URL(), nil)
-	e := shaping(t, s, `
+	e := decider(t, s, `
 domain: api
 descriptors:
   - key: user
@@ -49,36 +47,4 @@ descriptors:
 	if !slices.Equal(delays, want) {
 		t.Errorf("have %v, want %v", delays, want)
 	}
-}
-
-// shaping returns an enforcer of the store's first incarnation, which has adopted doc
-// and owns all of its limits.
-func shaping(t *testing.T, s *Store, doc string) *enforce.Enforcer {
-	t.Helper()
-	ctx, st := context.Background(), connected(t, s)
-	blob, err := lease.Encode(quota.Config{
-		Version: 1, Sources: []quota.Source{{Name: "rules.yaml", Text: doc}}, Shares: quota.Shares{{Region: "eu", Weight: 1}},
-	}, "eu", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.MarkFirst(ctx, st.Incarnation); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Adopt(ctx, st.Incarnation, 1, blob); err != nil {
-		t.Fatal(err)
-	}
-	st = state(t, s)
-	current, previous, err := s.Config(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := lease.Adopt("eu", 0, st, current, previous)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := enforce.New(enforce.Config{Store: s})
-	e.Adopt(a)
-	e.SetView(enforce.View{Region: st.Region, Now: st.Now, Agents: 1})
-	return e
 }
