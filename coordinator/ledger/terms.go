@@ -127,6 +127,7 @@ func (t *terms) id() string {
 	e.bool(t.orphaned)
 	e.capacity(t.limit.Capacity)
 	e.int(t.limit.Standing)
+	e.int(int64(t.limit.Window))
 	for _, r := range slices.Sorted(maps.Keys(t.limit.Weights)) {
 		e.text(r)
 		e.int(t.limit.Weights[r])
@@ -193,7 +194,9 @@ func (l *Ledger) setMark(t *terms, base quota.Tokens) {
 	}
 	m := &l.marks[i]
 	m.base, m.at, m.until = base, l.clock, quota.Micros(quota.MaxTokens)
-	if wait, ok := pool.TimeTo(base, pool.Burst); ok {
+	if t.limit.Window > 0 {
+		m.until = l.clock + keeps(t.limit.Window)
+	} else if wait, ok := pool.TimeTo(base, pool.Burst); ok {
 		m.until = l.clock + wait
 	}
 }
@@ -204,6 +207,9 @@ func (l *Ledger) findMark(limit string) (int, bool) {
 
 // level is the least that the pool of an unseen key of the marked limit holds.
 func (m mark) level(pool quota.Capacity, clock quota.Micros) quota.Tokens {
+	if pool.Rate.Tokens == 0 && clock >= m.until {
+		return pool.Burst // of a sliding window, which comes back at once
+	}
 	level, _ := pool.Refill(m.base, clock-m.at)
 	return level
 }
@@ -223,6 +229,9 @@ func (l *Ledger) open(k quota.Key, terms *termer) *Account {
 	a := &Account{Key: k, terms: t, at: l.clock, level: pool.Burst}
 	if i, ok := l.findMark(t.limitID()); ok {
 		a.level = min(a.level, l.marks[i].level(pool, l.clock))
+		if missing := pool.Burst - a.level; missing > 0 && t.limit.Window > 0 {
+			a.returns = []Return{{l.marks[i].until, missing}}
+		}
 	}
 	return a
 }

@@ -17,6 +17,10 @@ type Limit struct {
 	// Weights overrides the weights of the share table for this limit, by region
 	// (1 … MaxWeight, or 0 for no standing share); nil means no override.
 	Weights map[string]int64
+	// Window is the length of the sliding window of a limit that counts in one, 0
+	// for a bucket. Such a limit has no rate: its burst is what is admitted in any
+	// window, and a token is a place in it, which is free again a window later.
+	Window Micros
 }
 
 // PPM is one whole, in parts per million.

@@ -17,8 +17,8 @@ func (w *walk) quota(f field, l *Limit) (burst field) {
 		switch f.name {
 		case "algorithm":
 			if i, ok := w.choice(f, algorithmNames, false); ok {
-				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket {
-					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket", quoted(f.value.Value))
+				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket && !l.Algorithm.Slides() {
+					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket, sliding_window_log or sliding_window_counter", quoted(f.value.Value))
 				}
 			}
 		case "burst":

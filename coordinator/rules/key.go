@@ -14,6 +14,7 @@ type Identity struct {
 	Domain string
 	Parts  []Part
 	Limit  string // name of the limit, empty where the rule has a single one
+	Window Sliding
 }
 
 // Part is one entry of an Identity. With Pattern, Value is the pattern of a
@@ -30,8 +31,8 @@ type Part struct {
 var ErrKey = errors.New("not a key")
 
 // Key returns the key of r.Limits[limit] for the entries of a request that
-// matched r. It depends on the domain, the entries and the limit's name only,
-// not on the rule, so that adding or moving rules never resets a bucket.
+// matched r. It depends on the domain, the entries, the limit's name and its sliding
+// window only, not on the rule, so that adding or moving rules never resets a bucket.
 func (r *Rule) Key(domain string, entries []Entry, limit int) quota.Key {
 	var buf [256]byte // most keys fit, so the string is the only allocation
 	return quota.Key(r.AppendKey(buf[:0], domain, entries, limit))
@@ -57,14 +58,17 @@ func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) 
 		dst = appendPart(dst, e.Key, e.Value, c.pattern)
 	}
 	if limit < len(r.Limits) {
-		dst = appendLimit(dst, r.Limits[limit].Name)
+		l := &r.Limits[limit]
+		dst = appendSliding(appendLimit(dst, l.Name), l.sliding(), l.Name != "")
 	}
 	return dst
 }
 
 // Key returns the encoding of d:
 //
-//	domain|key=value|key2=value2#limit
+//	domain|key=value|key2=value2#limit#log+60
+//
+// The last is the sliding window of a limit that has one, see appendSliding.
 //
 // Every byte that could be taken for a separator, for a hash tag of Redis, or
 // that does not print is %XX. A part with an empty value has no `=`; the stars
@@ -86,7 +90,7 @@ func (d Identity) Key() quota.Key {
 			dst = append(appendHidden(dst, p.Value), p.Digest...)
 		}
 	}
-	return quota.Key(appendLimit(dst, d.Limit))
+	return quota.Key(appendSliding(appendLimit(dst, d.Limit), d.Window, d.Limit != ""))
 }
 
 func appendPart(dst []byte, key, value, pattern string) []byte {
@@ -157,25 +161,31 @@ var plainBytes = func() (table [256]bool) {
 func DecodeKey(k quota.Key) (Identity, error) {
 	var d Identity
 	var buf [8]Part
-	domain, parts, limit, ok := decodeKey(string(k), buf[:0])
+	domain, parts, limit, window, ok := decodeKey(string(k), buf[:0])
 	if !ok {
 		return d, fmt.Errorf("decode key %.80q: %w", string(k), ErrKey)
 	}
-	d.Domain, d.Limit = domain, limit
+	d.Domain, d.Limit, d.Window = domain, limit, window
 	if len(parts) > 0 {
 		d.Parts = append(d.Parts, parts...)
 	}
 	return d, nil
 }
 
-func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, ok bool) {
+func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, window Sliding, ok bool) {
 	text, limit, named := strings.Cut(text, "#")
-	if limit, ok = unescape(limit); !ok || named && limit == "" {
-		return "", nil, "", false
+	limit, span, windowed := strings.Cut(limit, "#")
+	if limit, ok = unescape(limit); !ok || named && limit == "" && !windowed {
+		return "", nil, "", window, false
+	}
+	if windowed {
+		if window, ok = parseSliding(span); !ok {
+			return "", nil, "", window, false
+		}
 	}
 	head, rest, more := strings.Cut(text, "|")
 	if domain, ok = unescape(head); !ok {
-		return "", nil, "", false
+		return "", nil, "", window, false
 	}
 	for more {
 		head, rest, more = strings.Cut(rest, "|")
@@ -183,7 +193,7 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 		value, digest, hidden := strings.Cut(value, "=")
 		p := Part{Digest: digest}
 		if p.Key, ok = unescape(key); !ok {
-			return "", nil, "", false
+			return "", nil, "", window, false
 		}
 		if p.Pattern = strings.Contains(value, "*"); p.Pattern {
 			p.Value, ok = unescapePattern(value)
@@ -191,14 +201,14 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 			p.Value, ok = unescape(value)
 		}
 		if hidden && (!isDigest(digest) || p.Value != "" && !p.Pattern) {
-			return "", nil, "", false
+			return "", nil, "", window, false
 		}
 		if !ok || valued && !hidden && p.Value == "" {
-			return "", nil, "", false
+			return "", nil, "", window, false
 		}
 		dst = append(dst, p)
 	}
-	return domain, dst, limit, true
+	return domain, dst, limit, window, true
 }
 
 func unescape(text string) (string, bool) { return unescapeBut(text, false) }

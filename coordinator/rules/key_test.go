@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -39,7 +40,8 @@ func identities() *rapid.Generator[Identity] {
 				}
 				return p
 			}), 0, 10).Draw(t, "parts"),
-			Limit: hostile().Draw(t, "limit"),
+			Limit:  hostile().Draw(t, "limit"),
+			Window: slidings().Draw(t, "window"),
 		}
 	})
 }
@@ -211,4 +213,17 @@ descriptors:
 			t.Errorf("%s: its sample %s is counted by %v", r.ID, have, by)
 		}
 	}
+}
+
+// slidings draws sliding windows, half of them none.
+func slidings() *rapid.Generator[Sliding] {
+	return rapid.Custom(func(t *rapid.T) Sliding {
+		if rapid.Bool().Draw(t, "none") {
+			return Sliding{}
+		}
+		return Sliding{
+			Algorithm: rapid.SampledFrom([]Algorithm{SlidingWindowLog, SlidingWindowCounter}).Draw(t, "algorithm"),
+			Length:    quota.Micros(rapid.Int64Range(1, int64(MaxPeriod/time.Second)).Draw(t, "seconds")) * quota.Second,
+		}
+	})
 }

@@ -159,7 +159,10 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 	if timed && multiplied {
 		w.period(multiplier, &l.limit)
 	}
-	if rated {
+	switch {
+	case l.limit.Algorithm.Slides():
+		w.slides(burst, requests, &l.limit)
+	case rated:
 		w.bucket(burst, &l.limit)
 	}
 	return l, true

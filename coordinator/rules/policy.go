@@ -48,7 +48,7 @@ func (u Unit) Period() quota.Micros {
 // Algorithm decides how a region spends its capacity.
 type Algorithm uint8
 
-// The algorithms. Only TokenBucket can be asked for in this version.
+// The algorithms. LeakyBucket and FixedWindow cannot be asked for in this version.
 const (
 	TokenBucket Algorithm = iota
 	LeakyBucket
