@@ -44,6 +44,13 @@ type Standing struct {
 	// to be the share: a record that is older has at most Base then and accrues from
 	// Since only, because the share may have been smaller before.
 	Since quota.Micros
+	// Window says that the bucket is a sliding window, as long as the period of
+	// Capacity. Only Base of its places were free at Since then, and the others from a
+	// window later; From has no meaning.
+	Window Window
+	// Config is the configuration that this is of, where an assignment is applied. What
+	// a share was before is told right only by the one in force.
+	Config uint64
 }
 
 // Began is From, or Since where that is later.
@@ -199,4 +206,6 @@ type Verdict struct {
 	Never bool
 	// Full is the time until the bucket is full, Forever when it never is.
 	Full quota.Micros
+	// Fresh is that of Balance.
+	Fresh quota.Micros
 }

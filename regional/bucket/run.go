@@ -33,7 +33,7 @@ func (r Run) Admit(buckets []Balance) int {
 func (r Run) Charge(buckets []Balance, n int) {
 	for i := range buckets {
 		if b := &buckets[i]; b.Holding != Allowed {
-			b.Level -= quota.Tokens(n) * max(r.Costs[i], 0)
+			b.charge(quota.Tokens(n) * max(r.Costs[i], 0))
 		}
 	}
 }
@@ -46,7 +46,7 @@ func Verdicts(asks []Ask, start []Balance, place, n int) []Verdict {
 	for i := range asks {
 		b := start[i]
 		if b.Holding != Allowed {
-			b.Level -= quota.Tokens(min(place, n)) * max(asks[i].Cost, 0)
+			b.charge(quota.Tokens(min(place, n)) * max(asks[i].Cost, 0))
 		}
 		verdicts[i] = Judge(asks[i], b, place < n)
 	}

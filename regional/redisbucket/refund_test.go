@@ -30,7 +30,7 @@ func TestRefundsKeepTheBound(t *testing.T) {
 	}
 	tick(t)
 	st := state(t, s)
-	give := &script{name: "refund", source: withTestClock(preludeSource + bucketSource + refundSource)}
+	give := &script{name: "refund", source: withTestClock(preludeSource + bucketSource + windowSource + refundSource)}
 	refunds, lost := 0, quota.Tokens(0)
 	rapid.Check(t, func(t *rapid.T) {
 		const burst = 10

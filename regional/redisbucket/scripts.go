@@ -19,6 +19,8 @@ var (
 	preludeSource string
 	//go:embed scripts/bucket.lua
 	bucketSource string
+	//go:embed scripts/window.lua
+	windowSource string
 	//go:embed scripts/take.lua
 	takeSource string
 	//go:embed scripts/charge.lua
@@ -88,9 +90,9 @@ func build(inCluster bool, edit func(source string) string) scripts {
 		here, arrive = hereSource, arriveSource
 	}
 	sc := scripts{
-		take:      one("take", writes, preludeSource, here, bucketSource, takeSource),
-		charge:    one("charge", writes, preludeSource, here, bucketSource, chargeSource),
-		apply:     one("apply", writes, preludeSource, here, bucketSource, applySource),
+		take:      one("take", writes, preludeSource, here, bucketSource, windowSource, takeSource),
+		charge:    one("charge", writes, preludeSource, here, bucketSource, windowSource, chargeSource),
+		apply:     one("apply", writes, preludeSource, here, bucketSource, windowSource, applySource),
 		lend:      one("lend", writes, preludeSource, here, bucketSource, lendSource),
 		lent:      one("lent", writes, preludeSource, here, lentSource),
 		incarnate: one("incarnate", writes, preludeSource, arrive, incarnateSource),
@@ -105,7 +107,7 @@ func build(inCluster bool, edit func(source string) string) scripts {
 		sc.part = one("part", writes, preludeSource, partSource)
 		sc.seal = one("seal", writes, preludeSource, sealSource)
 		sc.version = one("version", writes, preludeSource, here, versionSource)
-		sc.refund = one("refund", writes, preludeSource, here, bucketSource, refundSource)
+		sc.refund = one("refund", writes, preludeSource, here, bucketSource, windowSource, refundSource)
 	}
 	return sc
 }

@@ -1,0 +1,220 @@
+-- Sliding windows, for the scripts that touch buckets.
+--
+-- The record of such a bucket has no level of its own, but the places that are
+-- occupied. A counter has them in the field win: when the present window began, and
+-- what was admitted in the one before and in this one. A log has each admission:
+--
+--   win       head skip tail oldest newest cost sum
+--   w<head>   time cost;time cost; ...
+--   ...
+--   w<tail>
+--
+-- The newest admission is in win itself, so that another one of the same microsecond
+-- joins it. The others are in chunks, of which a take reads the first, if something in
+-- it is over, and the last, if it admits. What of the first chunk is over is skipped.
+local CHUNK = 768 -- bytes: about thirty admissions
+
+local function logchunk(f, i) return call('HGET', f.key, 'w' .. i) or '' end
+
+-- Leaves out what is over.
+local function prune(f)
+  local limit = f.at - f.length
+  if f.sum == 0 or f.newest <= limit then
+    f.head, f.skip, f.sum = f.tail + 1, 1, 0
+    return
+  end
+  while f.oldest <= limit do
+    if f.head > f.tail then
+      f.oldest = f.newest
+      return
+    end
+    f.text = f.text or logchunk(f, f.head)
+    local t, cost, rest = string.match(f.text, '^(%d+) (%d+);()', f.skip)
+    if not t then
+      f.head, f.skip, f.text = f.head + 1, 1, nil
+    elseif t + 0 <= limit then
+      f.skip, f.sum = rest, f.sum - cost
+    else
+      f.oldest = t + 0
+    end
+  end
+end
+
+-- Moves a counter to the window of a time.
+local function roll(f, t)
+  local start = t - math.fmod(t, f.length)
+  if start > f.start then
+    if start - f.length == f.start then f.prev = f.cur else f.prev = 0 end
+    f.cur, f.start = 0, start
+  end
+end
+
+-- What of a window's count is gone after elapsed.
+local function gone(count, elapsed, length)
+  if count == 0 then return 0 end
+  return (refill(0, elapsed, count, length, MAX))
+end
+
+-- How long it takes until need of it is gone.
+local function goes(count, length, need)
+  local e = floor(need / count * length)
+  while gone(count, e, length) < need do e = e + 1 end
+  while e > 0 and gone(count, e - 1, length) >= need do e = e - 1 end
+  return e
+end
+
+local function occupied(f)
+  if f.kind == 2 then return f.prev - gone(f.prev, f.at - f.start, f.length) + f.cur end
+  return f.sum
+end
+
+-- Occupies places from time t on, MAX in all at most.
+local function occupy(f, t, cost)
+  local most = MAX - occupied(f)
+  if cost > most then cost = most end
+  if cost <= 0 then return end
+  if f.kind == 2 then
+    f.cur = f.cur + cost
+    return
+  end
+  if f.sum == 0 then
+    f.oldest, f.newest, f.cost = t, t, cost
+  elseif f.newest >= t then
+    f.cost = f.cost + cost
+  else
+    f.push = f.push .. int(f.newest) .. ' ' .. int(f.cost) .. ';'
+    f.newest, f.cost = t, cost
+  end
+  f.sum = f.sum + cost
+end
+
+-- How long until all places are free.
+local function over(f)
+  if f.kind == 2 then
+    local left = f.length - (f.at - f.start)
+    if f.cur > 0 then return left + f.length end
+    if f.prev > 0 then return left end
+    return 0
+  end
+  if f.sum == 0 then return 0 end
+  return f.newest - (f.at - f.length)
+end
+
+-- The same once something is admitted.
+local function fresh(f)
+  if f.kind == 2 then return 2 * f.length - (f.at - f.start) end
+  return math.max(f.length, over(f))
+end
+
+-- How long until need of the occupied places are free.
+local function awaits(f, need)
+  if f.kind == 2 then
+    local elapsed, keep = f.at - f.start, occupied(f) - need
+    if keep >= f.cur then return goes(f.prev, f.length, f.prev - (keep - f.cur)) - elapsed end
+    return f.length - elapsed + goes(f.cur, f.length, f.cur - keep)
+  end
+  local from, i, skip, text = f.at - f.length, f.head, f.skip, f.text
+  while i <= f.tail + 1 do
+    if i > f.tail then text = f.push else text = text or logchunk(f, i) end
+    for t, cost in string.gmatch(string.sub(text, skip), '(%d+) (%d+);') do
+      need = need - cost
+      if need <= 0 then return t - from end
+    end
+    i, skip, text = i + 1, 1, nil
+  end
+  return f.newest - from
+end
+
+-- frame reads the bucket of key at time now. share is what take knows of a standing
+-- share: mode, rate, per, burst, base, since, from, kind. Of the places of the share
+-- that nothing is known of all count as occupied since then, see bucket.Region.
+local function frame(key, now, share)
+  local r = call('HMGET', key, 'at', 'inc', 'lease', 'win')
+  local found, lease, since = r[2] == inc, r[3], share[6]
+  local f = { key = key, kind = share[8], length = share[3], at = now, found = found, lease = lease, old = r[4],
+    head = 1, skip = 1, tail = 0, oldest = 0, newest = 0, cost = 0, sum = 0, from = 1, till = 0, push = '', start = 0, prev = 0, cur = 0 }
+  if found then f.at = math.max(now, r[1] + 0) end
+  local unknown = not found or r[1] + 0 < since
+  if unknown and f.at < since then f.at = since end
+
+  if f.kind == 2 then
+    if found and f.old then
+      local start, prev, cur = string.match(f.old, '^(%d+) (%d+) (%d+)$')
+      f.start, f.prev, f.cur = start + 0, prev + 0, cur + 0
+    end
+    if unknown then
+      roll(f, since)
+      occupy(f, since, share[4] - share[5])
+    end
+    roll(f, f.at)
+  else
+    if f.old then
+      local head, skip, tail, oldest, newest, cost, sum = string.match(f.old, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+      f.from, f.till = head + 0, tail + 0 -- the chunks that there are
+      if found then
+        f.head, f.skip, f.tail, f.oldest, f.newest, f.cost, f.sum = f.from, skip + 0, f.till, oldest + 0, newest + 0, cost + 0, sum + 0
+      end
+    end
+    prune(f)
+    if unknown and since > f.at - f.length then occupy(f, since, share[4] - share[5]) end
+  end
+
+  f.holding, f.burst, f.epoch = STANDING, share[4], 0
+  if not live and share[1] == '2' then f.holding = DENIED
+  elseif not live and share[1] == '3' then f.holding = ALLOWED
+  elseif share[4] <= 0 then f.holding, f.burst = NOTHING, 0 end
+  if found and lease and session ~= '0' then
+    local ses, epoch, burst, back, released = string.match(lease, '^(%d+) (%d+) %d+ %d+ (%d+) (%d+) (%d)')
+    if ses == session then
+      f.last, f.back = epoch + 0, back
+      if released == '0' and (live or share[1] == '1') then
+        f.holding, f.burst, f.epoch = live and LEASE or HOLD, burst + 0, f.last
+      end
+    end
+  end
+  f.level = f.burst - occupied(f)
+  return f
+end
+
+-- keep writes a bucket; lease is the text of a new lease, nil where it stays what it
+-- was.
+local function keep(f, now, lease)
+  local key, win, leased = f.key, nil, lease or f.last
+  if f.kind == 2 then
+    win = int(f.start) .. ' ' .. int(f.prev) .. ' ' .. int(f.cur)
+  else
+    -- What of the chunks that there were is over, or was of another incarnation.
+    for i = f.from, f.found and math.min(f.till, f.head - 1) or f.till do call('HDEL', key, 'w' .. i) end
+    if f.push ~= '' then
+      local text = f.head <= f.tail and logchunk(f, f.tail) or ''
+      if text == '' or #text >= CHUNK then f.tail, text = f.tail + 1, '' end
+      call('HSET', key, 'w' .. f.tail, text .. f.push)
+    end
+    win = f.head .. ' ' .. f.skip .. ' ' .. f.tail .. ' ' .. int(f.oldest) .. ' ' .. int(f.newest) .. ' ' .. int(f.cost) .. ' ' .. int(f.sum)
+  end
+  call('HSET', key, 'level', '0', 'at', int(f.at), 'inc', inc, 'win', win)
+  if lease then
+    call('HSET', key, 'lease', lease)
+  elseif f.lease and not f.last then
+    call('HDEL', key, 'lease') -- of an older session: it can never be in force again
+  end
+  -- Until all places are free; with a lease an hour more.
+  local life = f.at - now + over(f) + 1000000
+  if leased then life = life + 3600000000 end
+  local ttl = int(math.ceil(math.min(life, 630720000000000) / 1000))
+  call('PEXPIRE', key, ttl)
+end
+
+-- resize gives a bucket a new lease: what is occupied is not given up. It returns what
+-- is.
+local function resize(f, now, head, rate, per, burst, release)
+  local left = occupied(f)
+  local rest = math.fmod(left, 1000000)
+  if rest > 0 then left = math.min(left, MAX - 1000000) + 1000000 - rest end -- whole tokens
+  left = math.max(burst, math.min(left, f.burst))
+  local surrendered, lease = math.max(0, f.burst - left), '0 0 0'
+  if left > burst then release = '0' end
+  if release == '0' then lease = rate .. ' ' .. per .. ' ' .. int(left) end
+  keep(f, now, head .. ' ' .. lease .. ' ' .. int(surrendered) .. ' ' .. release)
+  return surrendered
+end
