@@ -40,6 +40,9 @@ func (s Standing) Valid() error {
 	if s.Base < 0 || s.Base > quota.MaxTokens || s.Since < 0 || s.Since > Forever || s.From < 0 || s.From > Forever {
 		return fmt.Errorf("standing base %d since %d, from %d: %w", s.Base, s.Since, s.From, ErrRange)
 	}
+	if s.Window != NoWindow && (s.Rate.Per <= 0 || s.Rate.Tokens != 0) {
+		return fmt.Errorf("sliding window of %d us with a rate of %d: %w", s.Rate.Per, s.Rate.Tokens, ErrRange)
+	}
 	return Valid(s.Capacity)
 }
 

@@ -66,7 +66,7 @@ func (e *Enforcer) look(ctx context.Context, s *snapshot, p *plan) error {
 	connected := e.connected(res.Now)
 	for i, v := range res.Verdicts {
 		it := &p.items[i]
-		b := bucket.Balance{Holding: v.Holding, Level: v.Level, Capacity: v.Capacity, Epoch: v.Epoch}
+		b := bucket.Balance{Holding: v.Holding, Level: v.Level, Capacity: v.Capacity, Epoch: v.Epoch, Reset: v.Full, Fresh: v.Fresh}
 		it.asked, it.connected = true, connected
 		it.v = bucket.Judge(it.ask, b, false)
 		it.over = !it.v.Admitted
