@@ -137,6 +137,9 @@ type Record struct {
 	// Loan is what the session may use beside Lease until LoanUntil.
 	Loan      quota.Capacity
 	LoanUntil quota.Micros
+	// Aim is what the region admits by of the lease of a sliding window, which is larger
+	// while more is occupied.
+	Aim quota.Tokens
 	// Away is until when the standing share is on loan to another region, whatever
 	// becomes of the session; 0 for never.
 	Away     quota.Micros

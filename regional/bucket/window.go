@@ -83,6 +83,7 @@ type frame struct {
 	Places
 	kind       Window
 	at, length quota.Micros
+	held       quota.Tokens // what the ledger counts for the region
 }
 
 // frame finds the places of a key at time; see balance for the others.
@@ -107,13 +108,17 @@ func (r Region) frame(time, high quota.Micros, rec Record, found bool, p Places,
 		if b.Holding = OnLease; !live {
 			b.Holding = OnHold
 		}
-		b.Capacity.Burst, b.Epoch = rec.Lease.Burst, rec.Epoch
+		b.Capacity.Burst, b.Epoch = rec.Aim, rec.Epoch
 	case !live && mode == ModeDeny:
 		b.Holding = Denied
 	case !live && mode == ModeAllow:
 		b.Holding = Allowed
 	case st.Burst <= 0:
 		b.Holding, b.Capacity.Burst = OnNothing, 0
+	}
+	f.held = b.Capacity.Burst
+	if b.Epoch > 0 {
+		f.held = rec.Lease.Burst
 	}
 	f.tell(&b)
 	return b, f
@@ -204,25 +209,26 @@ func (s *Store) occupy(now, high quota.Micros, c Charge) {
 	s.keep(now, c.Key, rec, f)
 }
 
-// resize is Apply for a sliding window: the region gives up what is not occupied, and
-// the lease stays that much larger.
+// resize is Apply for a sliding window. The region gives up what is not occupied of
+// what it has beyond the new lease, and admits by the new lease from now on, so that it
+// can give up the rest later. Until then that is a part of its lease still.
 func (s *Store) resize(now quota.Micros, a quota.Assignment, rec Record, found bool, st Standing) (surrendered quota.Tokens) {
-	b, f := s.region.frame(now, s.high, rec, found, s.records[a.Key].places, st, ModeStanding)
-	next := Record{Session: a.Session, Epoch: a.Epoch, Released: a.Release}
-	burst := max(a.Lease.Burst, kept(b))
-	next.Surrendered = max(0, b.Capacity.Burst-burst)
+	_, f := s.region.frame(now, s.high, rec, found, s.records[a.Key].places, st, ModeStanding)
+	next := Record{Session: a.Session, Epoch: a.Epoch}
+	burst := max(a.Lease.Burst, f.kept())
+	next.Surrendered = max(0, f.held-burst)
 	if next.Released = a.Release && burst == a.Lease.Burst; !next.Released {
-		next.Lease = quota.Capacity{Rate: a.Lease.Rate, Burst: burst}
+		next.Lease, next.Aim = quota.Capacity{Rate: a.Lease.Rate, Burst: burst}, a.Lease.Burst
 	}
 	s.keep(now, a.Key, next, f)
 	return next.Surrendered
 }
 
-// kept is what a region cannot give up of its capacity, in whole tokens as leases are.
-func kept(b Balance) quota.Tokens {
-	occupied := b.Capacity.Burst - b.Level
+// kept is what a region cannot give up of what it has, in whole tokens as leases are.
+func (f *frame) kept() quota.Tokens {
+	occupied := f.occupied(f.kind, f.at, f.length)
 	if rest := occupied % quota.Token; rest > 0 {
 		occupied = min(occupied, quota.MaxTokens-quota.Token) + quota.Token - rest
 	}
-	return min(occupied, b.Capacity.Burst)
+	return min(occupied, f.held)
 }

@@ -164,14 +164,15 @@ local function frame(key, now, share)
   elseif not live and share[1] == '3' then f.holding = ALLOWED
   elseif share[4] <= 0 then f.holding, f.burst = NOTHING, 0 end
   if found and lease and session ~= '0' then
-    local ses, epoch, burst, back, released = string.match(lease, '^(%d+) (%d+) %d+ %d+ (%d+) (%d+) (%d)')
+    local ses, epoch, held, back, released, aim = string.match(lease, '^(%d+) (%d+) %d+ %d+ (%d+) (%d+) (%d) ?(%d*)$')
     if ses == session then
       f.last, f.back = epoch + 0, back
       if released == '0' and (live or share[1] == '1') then
-        f.holding, f.burst, f.epoch = live and LEASE or HOLD, burst + 0, f.last
+        f.holding, f.burst, f.held, f.epoch = live and LEASE or HOLD, aim + 0, held + 0, f.last
       end
     end
   end
+  f.held = f.held or f.burst -- what the ledger counts for the region
   f.level = f.burst - occupied(f)
   return f
 end
@@ -205,16 +206,19 @@ local function keep(f, now, lease)
   call('PEXPIRE', key, ttl)
 end
 
--- resize gives a bucket a new lease: what is occupied is not given up. It returns what
--- is.
+-- resize gives a bucket a new lease, by which it admits from now on. Of what it has
+-- beyond it what is occupied stays a part of the lease still. It returns what does not.
 local function resize(f, now, head, rate, per, burst, release)
   local left = occupied(f)
   local rest = math.fmod(left, 1000000)
   if rest > 0 then left = math.min(left, MAX - 1000000) + 1000000 - rest end -- whole tokens
-  left = math.max(burst, math.min(left, f.burst))
-  local surrendered, lease = math.max(0, f.burst - left), '0 0 0'
+  left = math.max(burst, math.min(left, f.held))
+  local surrendered = math.max(0, f.held - left)
   if left > burst then release = '0' end
-  if release == '0' then lease = rate .. ' ' .. per .. ' ' .. int(left) end
-  keep(f, now, head .. ' ' .. lease .. ' ' .. int(surrendered) .. ' ' .. release)
+  if release == '1' then
+    keep(f, now, head .. ' 0 0 0 ' .. int(surrendered) .. ' 1')
+  else
+    keep(f, now, head .. ' ' .. rate .. ' ' .. per .. ' ' .. int(left) .. ' ' .. int(surrendered) .. ' 0 ' .. int(burst))
+  end
   return surrendered
 end
