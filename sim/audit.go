@@ -9,7 +9,6 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
-	"github.com/quorate/quorate/sim/check"
 )
 
 // Violation is a promise that was broken. Promise is an invariant of package
@@ -34,9 +33,7 @@ type audit struct {
 
 // tally is the audit of one key.
 type tally struct {
-	meter           *check.Meter
-	ideal           *check.Ideal
-	spare           *check.Spare
+	judge
 	offered, denied quota.Tokens
 	admitted        map[string]quota.Tokens // by region
 	final           map[string]quota.Tokens // of it, in the time that liveness is measured
@@ -61,10 +58,8 @@ type Cell struct {
 func newAudit(w *World) *audit {
 	a := &audit{w: w, cells: map[string][]Cell{}}
 	for _, k := range w.keys {
-		limit := k.limit.Capacity
 		a.keys = append(a.keys, &tally{
-			meter: check.NewMeter(audited(limit, w.plan.Faults.DriftPPM)), ideal: check.NewIdeal(limit), spare: check.NewSpare(limit),
-			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
+			judge: judgeOf(k, w.plan.Faults.DriftPPM), admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
 		})
 	}
 	return a
@@ -124,9 +119,9 @@ func (w *World) heldRate(r *region) quota.Rate {
 				held = held.Sub(n.Capacity.Max(acct.Share(r.name)))
 			}
 		}
-		return held.Rate
+		return rateOf(k.limit, held)
 	}
-	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Rate
+	return rateOf(k.limit, k.limit.StandingShare(r.name, w.truth.Current().Shares))
 }
 
 func (a *audit) offered(r *region, k int, cost quota.Tokens) {

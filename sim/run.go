@@ -62,7 +62,8 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 // are checked, beside the ledger's invariants:
 //
 //	Bound     no window has more than B + R*W, with what the clocks' rates differ, and
-//	          R for the microsecond in which they are read
+//	          R for the microsecond in which they are read; of a sliding log no window
+//	          of its length has more than its limit, and of a counter e times that
 //	Worst     the same where an assumption was broken on purpose: no more beyond
 //	          than the leases of the regions where it was
 //	Lease     nothing is admitted on a lease or a share that the ledger does not
@@ -96,9 +97,9 @@ func (w *World) report() Report {
 		}
 		switch allowed := w.allowed(i); {
 		case k.Overshoot > allowed && allowed == 0:
-			w.violate("Bound", "%v tokens more of %s than B + R*W in some window", k.Overshoot, k.Key)
+			w.violate("Bound", "%v tokens more of %s than its bound in some window", k.Overshoot, k.Key)
 		case k.Overshoot > allowed:
-			w.violate("Worst", "%v tokens more of %s than B + R*W in some window, and %v is the most that the broken assumptions allow", k.Overshoot, k.Key, allowed)
+			w.violate("Worst", "%v tokens more of %s than its bound in some window, and %v is the most that the broken assumptions allow", k.Overshoot, k.Key, allowed)
 		case k.Overshoot > 0:
 			w.count("overshoot within the worst case")
 		}
@@ -175,9 +176,9 @@ func (w *World) checkLiveness(k int) {
 		weight, _ := limit.WeightOf(r.name, shares)
 		weights[i] = float64(weight)
 		// A standing share that nobody asks for is not given to others.
-		taken[i] = max(wants[i], limit.StandingShare(r.name, shares).Rate.PerSecond())
+		taken[i] = max(wants[i], rateOf(limit, limit.StandingShare(r.name, shares)).PerSecond())
 	}
-	fair := waterFill(limit.Rate.PerSecond(), taken, weights)
+	fair := waterFill(Steady(limit).PerSecond(), taken, weights)
 	for i, r := range w.regions {
 		have := float64(w.audit.keys[k].final[r.name]) / float64(quota.Token)
 		want := min(fair[i], wants[i]) * span
@@ -213,10 +214,10 @@ func Divide(limit quota.Limit, shares quota.Shares, wants map[string]float64) ma
 	for i, s := range shares {
 		weight, _ := limit.WeightOf(s.Region, shares)
 		weights[i] = float64(weight)
-		taken[i] = max(wants[s.Region], limit.StandingShare(s.Region, shares).Rate.PerSecond())
+		taken[i] = max(wants[s.Region], rateOf(limit, limit.StandingShare(s.Region, shares)).PerSecond())
 	}
 	fair := map[string]float64{}
-	for i, got := range waterFill(limit.Rate.PerSecond(), taken, weights) {
+	for i, got := range waterFill(Steady(limit).PerSecond(), taken, weights) {
 		fair[shares[i].Region] = got
 	}
 	return fair

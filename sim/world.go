@@ -50,8 +50,9 @@ type World struct {
 // key is one audited identity.
 type key struct {
 	Key
-	key   quota.Key
-	limit quota.Limit
+	key       quota.Key
+	limit     quota.Limit
+	algorithm rules.Algorithm
 }
 
 // newWorld assembles a run that has not begun.
@@ -75,7 +76,7 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 		if rule == nil || len(rule.Limits) == 0 {
 			return nil, fmt.Errorf("no rule limits %s %v", k.Domain, k.Entries)
 		}
-		w.keys = append(w.keys, &key{Key: k, key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit})
+		w.keys = append(w.keys, &key{Key: k, key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit, algorithm: rule.Limits[0].Algorithm})
 	}
 	w.audit = newAudit(w)
 	w.net = netsim.New(&w.loop, w.rand, p.Faults.Network)

@@ -121,7 +121,7 @@ func toRegion(m *ledgerv1.RegionState) ledger.Region {
 
 func toAccount(m *ledgerv1.AccountState) ledger.AccountState {
 	a := ledger.AccountState{
-		Key:   quota.Key(m.GetKey()),
+		Key: quota.Key(m.GetKey()),
 		Limit: quota.Limit{
 			Capacity: toCapacity(m.GetLimit().GetCapacity()), Standing: m.GetLimit().GetStanding(), Window: quota.Micros(m.GetLimit().GetWindowUs()),
 		},

@@ -48,6 +48,7 @@ type seat struct {
 	unseen bool         // it never has, as far as anybody knows
 	active bool         // asked for something lately, more than its share covers
 	wish
+	occupancy       // of a sliding window
 	fair, goal part // its part of what is wanted; the same with surplus
 }
 
@@ -126,6 +127,10 @@ func (t *table) clamp() { t.level = min(t.level, max(t.pool().Burst, 0)) }
 
 // confirm applies a region's answer as the ledger will.
 func (t *table) confirm(s *seat, surrendered quota.Tokens) {
+	if t.limit.Window > 0 {
+		t.confirmPlaces(s, surrendered)
+		return
+	}
 	before := s.reserved().Burst
 	if s.holding.Flight.Release {
 		s.held, s.holding = false, ledger.Holding{}

@@ -134,11 +134,17 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 		s.quiet = now - e.since
 		s.unseen = d == nil || d.last == -never
 		if d == nil {
+			if tb.limit.Window > 0 {
+				tb.places(now, s, nil, nil)
+			}
 			continue
 		}
 		s.quiet = min(s.quiet, now-d.last)
 		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
 		s.wish = d.wish(now, t.regions[s.region], s.lease(), s.leased(), tb.scale)
 		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)
+		if tb.limit.Window > 0 {
+			tb.places(now, s, d, t.regions[s.region])
+		}
 	}
 }

@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/sim/check"
+)
+
+// judge is what the admissions of one key are held against.
+type judge struct {
+	meter interface {
+		Admit(at quota.Micros, cost quota.Tokens)
+		Admitted() quota.Tokens
+		Headroom(now quota.Micros) quota.Tokens
+		Worst() quota.Tokens
+	}
+	ideal interface {
+		Offer(at quota.Micros, cost quota.Tokens) bool
+		Admitted() quota.Tokens
+	}
+	spare interface {
+		Admit(at quota.Micros, cost quota.Tokens)
+		Deny(at quota.Micros, cost quota.Tokens) bool
+		Denied() quota.Tokens
+	}
+}
+
+// judgeOf returns the judge of a key: one central bucket, or one central log. A region's
+// clock may be driftPPM too fast, and so its window that much shorter; a microsecond more
+// because clocks are read in whole ones. A sliding counter may admit e times its limit,
+// see bucket.Count.
+func judgeOf(k *key, driftPPM int64) judge {
+	limit := k.limit.Capacity
+	if k.limit.Window == 0 {
+		return judge{check.NewMeter(audited(limit, driftPPM)), check.NewIdeal(limit), check.NewSpare(limit)}
+	}
+	most, length := limit.Burst, k.limit.Window
+	if k.algorithm == rules.SlidingWindowCounter {
+		most = quota.Tokens(math.Ceil(math.E * float64(most)))
+	}
+	if driftPPM > 0 {
+		length -= length*2*quota.Micros(driftPPM)/quota.PPM + 2
+	}
+	return judge{check.NewPlaces(most, length), check.NewPlaces(limit.Burst, k.limit.Window), check.NewPlaces(limit.Burst, k.limit.Window)}
+}
+
+// Steady is the rate that a limit has in the long run.
+func Steady(l quota.Limit) quota.Rate { return rateOf(l, l.Capacity) }
+
+// rateOf is the rate that a part of a limit has in the long run.
+func rateOf(l quota.Limit, c quota.Capacity) quota.Rate {
+	if l.Window > 0 {
+		return quota.Rate{Tokens: c.Burst, Per: l.Window}
+	}
+	return c.Rate
+}
