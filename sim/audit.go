@@ -119,9 +119,9 @@ func (w *World) heldRate(r *region) quota.Rate {
 				held = held.Sub(n.Capacity.Max(acct.Share(r.name)))
 			}
 		}
-		return rateOf(k.limit, held)
+		return RateOf(k.limit, held)
 	}
-	return rateOf(k.limit, k.limit.StandingShare(r.name, w.truth.Current().Shares))
+	return RateOf(k.limit, k.limit.StandingShare(r.name, w.truth.Current().Shares))
 }
 
 func (a *audit) offered(r *region, k int, cost quota.Tokens) {

@@ -176,7 +176,7 @@ func (w *World) checkLiveness(k int) {
 		weight, _ := limit.WeightOf(r.name, shares)
 		weights[i] = float64(weight)
 		// A standing share that nobody asks for is not given to others.
-		taken[i] = max(wants[i], rateOf(limit, limit.StandingShare(r.name, shares)).PerSecond())
+		taken[i] = max(wants[i], RateOf(limit, limit.StandingShare(r.name, shares)).PerSecond())
 	}
 	fair := waterFill(Steady(limit).PerSecond(), taken, weights)
 	for i, r := range w.regions {
@@ -184,7 +184,7 @@ func (w *World) checkLiveness(k int) {
 		want := min(fair[i], wants[i]) * span
 		// Arrivals are random, and tokens come whole.
 		slack := 4*math.Sqrt(want*cost) + 2*cost
-		if want > 0 && have < 0.95*want-slack {
+		if want > 0 && have < 0.95*want*evenly(limit, fair[i])-slack {
 			w.violate("Liveness", "%s admitted %.0f of %s in the last %.0f s; its fair share is %.0f", r.name, have, w.keys[k].key, span, want)
 		}
 	}
@@ -214,7 +214,7 @@ func Divide(limit quota.Limit, shares quota.Shares, wants map[string]float64) ma
 	for i, s := range shares {
 		weight, _ := limit.WeightOf(s.Region, shares)
 		weights[i] = float64(weight)
-		taken[i] = max(wants[s.Region], rateOf(limit, limit.StandingShare(s.Region, shares)).PerSecond())
+		taken[i] = max(wants[s.Region], RateOf(limit, limit.StandingShare(s.Region, shares)).PerSecond())
 	}
 	fair := map[string]float64{}
 	for i, got := range waterFill(Steady(limit).PerSecond(), taken, weights) {

@@ -47,12 +47,25 @@ func judgeOf(k *key, driftPPM int64) judge {
 }
 
 // Steady is the rate that a limit has in the long run.
-func Steady(l quota.Limit) quota.Rate { return rateOf(l, l.Capacity) }
+func Steady(l quota.Limit) quota.Rate { return RateOf(l, l.Capacity) }
 
-// rateOf is the rate that a part of a limit has in the long run.
-func rateOf(l quota.Limit, c quota.Capacity) quota.Rate {
+// RateOf is the rate that a part of a limit has in the long run.
+func RateOf(l quota.Limit, c quota.Capacity) quota.Rate {
 	if l.Window > 0 {
 		return quota.Rate{Tokens: c.Burst, Per: l.Window}
 	}
 	return c.Rate
+}
+
+// evenly is the part of a rate that a region can serve which has as many places of a
+// sliding window as it needs on average: the arrivals of a window vary, and what comes
+// while all places are occupied is denied. Of a places that is a part of some
+// sqrt(2/(pi*a)), Erlang's formula for as many servers as there is work. A bucket of a
+// few windows would even that out; a window by definition does not.
+func evenly(l quota.Limit, perSecond float64) float64 {
+	if l.Window == 0 {
+		return 1
+	}
+	places := max(1, perSecond*float64(l.Window)/float64(quota.Second))
+	return 1 - math.Sqrt(2/(math.Pi*places))
 }

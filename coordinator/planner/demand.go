@@ -24,6 +24,9 @@ type demand struct {
 
 	applied quota.Applied // the last answer to an assignment
 	settled quota.Micros  // when the lease was last confirmed
+	// Of a sliding window, what the region admits by since an epoch.
+	aimed   quota.Tokens
+	aimedAt quota.Epoch
 }
 
 // scale is what the planner needs of a limit.
@@ -47,6 +50,10 @@ func scaleOf(l quota.Limit, cfg Config) scale {
 	// A steady rate is known after an eighth of the time in which it matters; a
 	// limit by the hour sees requests minutes apart that are not idle.
 	s.span = quota.Micros(min(max(s.full/8, 5), 30) * float64(quota.Second))
+	if l.Window > 0 {
+		// What arrives in a window is the question, so the memory is as long as one.
+		s.span = quota.Micros(min(max(s.full, 5), 300) * float64(quota.Second))
+	}
 	s.idle = quota.Micros(min(max(s.full, cfg.Idle.Seconds()), 300) * float64(quota.Second))
 	return s
 }

@@ -20,7 +20,7 @@ type occupancy struct {
 
 // crowd is how many standard deviations of the arrivals of a window a region should
 // have places for.
-const crowd = 2
+const crowd = 0.7
 
 // places sets what a seat wants of a sliding window, and what of it is occupied. d is
 // nil where nobody has reported anything.
@@ -33,8 +33,11 @@ func (t *table) places(now quota.Micros, s *seat, d *demand, r *region) {
 	if d == nil {
 		return
 	}
-	if s.leased() && d.epoch == s.holding.Epoch {
-		s.aimed, s.occupied = d.burst.Floor(), min(s.occupied, units(d.burst-d.level))
+	if d.burst != 0 || d.level != 0 {
+		s.occupied = min(s.occupied, max(units(d.burst-d.level), 0))
+	}
+	if s.leased() && d.aimedAt == s.holding.Epoch {
+		s.aimed = d.aimed.Floor()
 	}
 	expected := d.rate(now, r, t.scale) * t.scale.per * headroom * (1 + shy*d.denied.read(now))
 	want := max(1, expected+crowd*math.Sqrt(d.step()*expected))
@@ -101,6 +104,13 @@ func (t *table) missing() int64 {
 	return missing
 }
 
+// step is the dead band of n places: 5 % of them, and less in a long window, where
+// places move slowly and a few that are in the wrong region stay there for long.
+func (t *table) step(cfg Config, n int64) int64 {
+	part := float64(cfg.BandPPM) / quota.PPM * min(max(4/t.scale.per, 0.2), 1)
+	return max(1, int64(float64(n)*part), t.total()[burst]/500)
+}
+
 // free is how many places the pool can give away.
 func (t *table) free() int64 { return max(0, min(t.spare()[burst], t.level.Floor())) }
 
@@ -112,7 +122,7 @@ func (t *table) vacate(ops []ledger.Op, cfg Config, missing int64) []ledger.Op {
 		if !s.free() || !s.leased() {
 			continue
 		}
-		cur, floor, band := s.cur()[burst], s.floor()[burst], t.band(cfg, burst, s.cur()[burst])
+		cur, floor, band := s.cur()[burst], s.floor()[burst], t.step(cfg, s.cur()[burst])
 		to := s.goal[burst]
 		if !s.active {
 			to = floor
@@ -138,7 +148,7 @@ func (t *table) occupy(ops []ledger.Op, cfg Config) []ledger.Op {
 			continue
 		}
 		reserved := partOf(s.reserved())[burst]
-		to, band := reserved+growth[i], t.band(cfg, burst, s.cur()[burst])
+		to, band := reserved+growth[i], t.step(cfg, s.cur()[burst])
 		more := to - s.aimed
 		if to > s.goal[burst] && growth[i] <= 0 {
 			more = s.goal[burst] - s.aimed // it has more than it should admit by
