@@ -39,7 +39,7 @@ func (t *table) places(now quota.Micros, s *seat, d *demand, r *region) {
 	if s.leased() && d.aimedAt == s.holding.Epoch {
 		s.aimed = d.aimed.Floor()
 	}
-	expected := d.rate(now, r, t.scale) * t.scale.per * headroom * (1 + shy*d.denied.read(now))
+	expected := d.rate(now, r, t.scale) * t.scale.per * headroom
 	want := max(1, expected+crowd*math.Sqrt(d.step()*expected))
 	s.wish = wish{low: d.refused(now) || d.level < d.burst/4, full: max(d.level.Floor(), 0)}
 	if largest := tokens(d.largest); largest <= float64(t.scale.burst) && now-d.largestAt <= t.scale.idle {
@@ -79,7 +79,7 @@ func (t *table) slide(ops []ledger.Op, cfg Config, e *entry) ([]ledger.Op, short
 	t.surplus(burst, left-t.total()[burst]*cfg.ReservePPM/quota.PPM)
 
 	lack := t.missing()
-	ops = t.vacate(ops, cfg, lack)
+	ops = t.vacate(ops, lack)
 	if !e.bare {
 		ops = t.occupy(ops, cfg)
 	}
@@ -104,11 +104,12 @@ func (t *table) missing() int64 {
 	return missing
 }
 
-// step is the dead band of n places: 5 % of them, and less in a long window, where
-// places move slowly and a few that are in the wrong region stay there for long.
-func (t *table) step(cfg Config, n int64) int64 {
-	part := float64(cfg.BandPPM) / quota.PPM * min(max(4/t.scale.per, 0.2), 1)
-	return max(1, int64(float64(n)*part), t.total()[burst]/500)
+// step is the dead band of n places: half of what the arrivals of a window vary by, and
+// less in a long window, where places move slowly and a few that are in the wrong region
+// stay there for long.
+func (t *table) step(n int64) int64 {
+	part := min(max(4/t.scale.per, 0.5), 1)
+	return max(1, int64(math.Sqrt(float64(n))/2*part), t.total()[burst]/500)
 }
 
 // free is how many places the pool can give away.
@@ -116,13 +117,17 @@ func (t *table) free() int64 { return max(0, min(t.spare()[burst], t.level.Floor
 
 // vacate takes places that others need, and leases that nobody uses. A region that has
 // too many is told once to admit by fewer, and again whenever a band of them is free.
-func (t *table) vacate(ops []ledger.Op, cfg Config, missing int64) []ledger.Op {
+func (t *table) vacate(ops []ledger.Op, missing int64) []ledger.Op {
+	must := t.crowded()[burst]
 	for i := range t.seats {
 		s := &t.seats[i]
 		if !s.free() || !s.leased() {
 			continue
 		}
-		cur, floor, band := s.cur()[burst], s.floor()[burst], t.step(cfg, s.cur()[burst])
+		cur, floor, band := s.cur()[burst], s.floor()[burst], t.step(s.cur()[burst])
+		if must {
+			band = 1
+		}
 		to := s.goal[burst]
 		if !s.active {
 			to = floor
@@ -131,7 +136,7 @@ func (t *table) vacate(ops []ledger.Op, cfg Config, missing int64) []ledger.Op {
 		switch {
 		case !s.active && s.occupied <= partOf(s.share)[burst]:
 			ops = append(ops, t.release(s))
-		case missing > 0 && (s.aimed-to >= band || idle >= min(band, missing) && idle > 0):
+		case missing > 0 && (s.aimed-to >= band || idle >= band):
 			ops = append(ops, t.settle(s, to))
 		}
 	}
@@ -148,7 +153,7 @@ func (t *table) occupy(ops []ledger.Op, cfg Config) []ledger.Op {
 			continue
 		}
 		reserved := partOf(s.reserved())[burst]
-		to, band := reserved+growth[i], t.step(cfg, s.cur()[burst])
+		to, band := reserved+growth[i], t.step(s.cur()[burst])
 		more := to - s.aimed
 		if to > s.goal[burst] && growth[i] <= 0 {
 			more = s.goal[burst] - s.aimed // it has more than it should admit by
