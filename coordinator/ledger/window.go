@@ -140,5 +140,7 @@ func (a *Account) confirm(h *Holding, reserved quota.Capacity, surrendered quota
 	} else {
 		h.Lease, h.Leased, h.Flight = lease, true, nil
 	}
-	a.level += reserved.Burst - a.Reserved(region).Burst
+	// Where the share has shrunk meanwhile more comes free than the region gave up, which
+	// it may have used.
+	a.level += min(surrendered, reserved.Burst-a.Reserved(region).Burst)
 }

@@ -228,6 +228,24 @@ func TestAShareThatShrinksComesBackAWindowLater(t *testing.T) {
 	}
 }
 
+// The region has given up what it had beyond the large share, and may still occupy that.
+func TestAShareThatShrinksWhileALeaseIsReleased(t *testing.T) {
+	s := newSlots(t)
+	s.must(SetRules{Sources: windows[1]}) // shares of 20
+	for _, r := range []string{"ap", "eu", "us"} {
+		s.adopt(r)
+	}
+	s.must(s.lease("us", 30, 10))
+	s.must(s.confirmed("us", 0))
+	release := s.lease("us", 0, 0)
+	release.Release = true
+	s.must(release)
+	s.must(SetRules{Sources: windows[0]})
+	s.adopt("us")
+	s.must(s.confirmed("us", 10))
+	s.want("released", 40, 17, 3)
+}
+
 func TestALimitThatIsRaisedComesAWindowLater(t *testing.T) {
 	s := newSlots(t)
 	s.must(SetRules{Sources: windows[2]}) // 40

@@ -195,5 +195,5 @@ func (t *table) confirmPlaces(s *seat, surrendered quota.Tokens) {
 	} else {
 		s.holding.Lease, s.holding.Leased, s.holding.Flight = lease, true, nil
 	}
-	t.level += before - s.reserved().Burst
+	t.level += min(surrendered, before-s.reserved().Burst)
 }
