@@ -144,7 +144,7 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 	key := rule.Key(domain, entries, i)
 	st := standing(key, l, s.Now)
 	x := LimitExplanation{
-		Name: l.Name, Key: string(key), Limit: l.Capacity.String(), StandingShare: st.Capacity.String(),
+		Name: l.Name, Key: string(key), Limit: capacityOf(l, l.Capacity), StandingShare: capacityOf(l, st.Capacity),
 		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
 	}
 	if s.Incarnation == "" {
@@ -156,11 +156,13 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 	if err == nil && len(res.Verdicts) == 1 {
 		v := res.Verdicts[0]
 		x.Now = &BalanceExplained{
-			Holding: v.Holding.String(), Level: v.Level.String(), Force: v.Capacity.String(), Epoch: uint64(v.Epoch),
+			Holding: v.Holding.String(), Level: v.Level.String(), Force: capacityOf(l, v.Capacity), Epoch: uint64(v.Epoch),
 			AdmitsOne: v.Holding == bucket.Allowed || v.Holding != bucket.Denied && v.Level >= quota.Token,
 		}
 		if wait, ok := v.Capacity.TimeTo(v.Level, quota.Token); ok && v.Holding != bucket.Denied {
 			x.Now.RetryUS = int64(wait)
+		} else if l.Window > 0 && v.Level < quota.Token && v.Capacity.Burst >= quota.Token && v.Holding != bucket.Denied {
+			x.Now.RetryUS = int64(v.Full) // at the latest
 		}
 	}
 	rec, ok, err := a.store.Read(ctx, key)
@@ -170,10 +172,18 @@ func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rule
 			Released: rec.Released, Incarnation: rec.Incarnation,
 		}
 		if !rec.Lease.IsZero() {
-			x.Record.Lease = rec.Lease.String()
+			x.Record.Lease = capacityOf(l, rec.Lease)
 		}
 	}
 	return x
+}
+
+// capacityOf is a capacity of a limit in words.
+func capacityOf(l *rules.Limit, c quota.Capacity) string {
+	if l.Window > 0 {
+		return fmt.Sprintf("%v in any %v (%v)", c.Burst, l.Window.Duration(), l.Algorithm)
+	}
+	return c.String()
 }
 
 // rulesText returns the rules in force, one line each, in the manner of
@@ -201,6 +211,10 @@ func (a *Agent) rulesText() (string, bool) {
 			fmt.Fprintf(&b, " unit=%s requests_per_unit=%d", l.Unit, l.RequestsPerUnit)
 			if l.Multiplier > 1 {
 				fmt.Fprintf(&b, " unit_multiplier=%d", l.Multiplier)
+			}
+			if l.Window > 0 {
+				fmt.Fprintf(&b, " algorithm=%s standing_share=%s", l.Algorithm, l.StandingShare(a.cfg.Region, ad.Shares).Burst)
+				continue
 			}
 			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
 		}

@@ -40,6 +40,18 @@ func (s *stage) refuse() (problems rules.Problems) {
 			bad(one.path, "not possible with real processes: %s", one.why)
 		}
 	}
+	if set, err := rules.Parse(p.Rules); err == nil {
+		for _, k := range p.Keys {
+			if rule := set.Match(k.Domain, k.Entries); rule != nil && len(rule.Limits) > 0 && rule.Limits[0].Window > 0 {
+				path := "limit"
+				if k.Domain != "sim" {
+					path = "rules"
+				}
+				bad(path, "a %s is audited in virtual time only", rule.Limits[0].Algorithm)
+				break
+			}
+		}
+	}
 	servers := 1
 	if s.store == live.StoreSentinel {
 		servers = 5
