@@ -70,13 +70,20 @@ func (w *twins) comparePlaces(key quota.Key) {
 			name := "w" + strconv.FormatInt(chunk, 10)
 			text := fields[name]
 			delete(fields, name)
-			if chunk == n[0] {
-				text = text[n[1]-1:]
+			head, rest, _ := strings.Cut(text, ":")
+			if chunk == n[0] && n[1] > 1 {
+				rest = text[n[1]-1:]
 			}
+			text = rest
+			sum := quota.Tokens(0)
 			for _, entry := range strings.Split(strings.TrimSuffix(text, ";"), ";") {
 				if e := numbers(entry); len(e) == 2 {
 					have.Log = append(have.Log, bucket.Entry{At: quota.Micros(e[0]), Cost: quota.Tokens(e[1])})
+					sum += quota.Tokens(e[1])
 				}
+			}
+			if h := numbers(head); len(h) != 2 || (chunk > n[0] || n[1] == 1) && quota.Tokens(h[0]) != sum {
+				w.t.Fatalf("chunk %d of %s begins with %q, and has %v", chunk, key, head, sum)
 			}
 		}
 		if n[6] > 0 {

@@ -36,12 +36,15 @@ local function vacate(f, at, cost)
   end
   for i = f.tail, math.max(f.head, f.tail - 1), -1 do
     local text = logchunk(f, i)
-    local from = i == f.head and f.skip or 1
+    local sum, last, from = string.match(text, '^(%d+) (%d+):()')
+    if i == f.head and f.skip > 1 then from = f.skip end
     local before, had, after = string.match(';' .. string.sub(text, from), '^(.*;)' .. int(at) .. ' (%d+)(;.*)$')
     if before then
       cost = math.min(cost, had + 0)
       f.sum = f.sum - cost
-      call('HSET', f.key, 'w' .. i, string.sub(text, 1, from - 1) .. string.sub(before, 2) .. int(at) .. ' ' .. int(had - cost) .. after)
+      local head = int(sum - cost) .. ' ' .. last .. ':'
+      call('HSET', f.key, 'w' .. i, head .. string.sub(before, 2) .. int(at) .. ' ' .. int(had - cost) .. after)
+      if i == f.head and f.skip > 1 then f.skip = #head + 1 end -- what was skipped is left out
       return cost > 0
     end
   end

@@ -5,13 +5,15 @@
 -- what was admitted in the one before and in this one. A log has each admission:
 --
 --   win       head skip tail oldest newest cost sum
---   w<head>   time cost;time cost; ...
+--   w<head>   sum last:time cost;time cost; ...
 --   ...
 --   w<tail>
 --
 -- The newest admission is in win itself, so that another one of the same microsecond
 -- joins it. The others are in chunks, of which a take reads the first, if something in
--- it is over, and the last, if it admits. What of the first chunk is over is skipped.
+-- it is over, and the last, if it admits. What of the first chunk is over is skipped:
+-- skip is where the rest begins, 1 where that is all of it. Whoever looks at many
+-- chunks does not read more of them than their sum and their last time.
 local CHUNK = 768 -- bytes: about thirty admissions
 
 local function logchunk(f, i) return call('HGET', f.key, 'w' .. i) or '' end
@@ -29,13 +31,19 @@ local function prune(f)
       return
     end
     f.text = f.text or logchunk(f, f.head)
-    local t, cost, rest = string.match(f.text, '^(%d+) (%d+);()', f.skip)
-    if not t then
-      f.head, f.skip, f.text = f.head + 1, 1, nil
-    elseif t + 0 <= limit then
-      f.skip, f.sum = rest, f.sum - cost
+    local sum, last, from = string.match(f.text, '^(%d+) (%d+):()')
+    if f.skip == 1 and last + 0 <= limit then
+      f.head, f.text, f.sum = f.head + 1, nil, f.sum - sum
     else
-      f.oldest = t + 0
+      if f.skip > 1 then from = f.skip end
+      local t, cost, rest = string.match(f.text, '^(%d+) (%d+);()', from)
+      if not t then
+        f.head, f.skip, f.text = f.head + 1, 1, nil
+      elseif t + 0 <= limit then
+        f.skip, f.sum = rest, f.sum - cost
+      else
+        f.oldest = t + 0
+      end
     end
   end
 end
@@ -82,7 +90,7 @@ local function occupy(f, t, cost)
   elseif f.newest >= t then
     f.cost = f.cost + cost
   else
-    f.push = f.push .. int(f.newest) .. ' ' .. int(f.cost) .. ';'
+    f.push, f.pushed, f.pushedat = f.push .. int(f.newest) .. ' ' .. int(f.cost) .. ';', f.pushed + f.cost, f.newest
     f.newest, f.cost = t, cost
   end
   f.sum = f.sum + cost
@@ -115,10 +123,22 @@ local function awaits(f, need)
   end
   local from, i, skip, text = f.at - f.length, f.head, f.skip, f.text
   while i <= f.tail + 1 do
-    if i > f.tail then text = f.push else text = text or logchunk(f, i) end
-    for t, cost in string.gmatch(string.sub(text, skip), '(%d+) (%d+);') do
-      need = need - cost
-      if need <= 0 then return t - from end
+    local sum
+    if i > f.tail then
+      text = f.push
+    else
+      text = text or logchunk(f, i)
+      local first
+      sum, first = string.match(text, '^(%d+) %d+:()')
+      if skip == 1 then skip = first else sum = nil end
+    end
+    if sum and sum + 0 < need then
+      need = need - sum
+    else
+      for t, cost in string.gmatch(string.sub(text, skip), '(%d+) (%d+);') do
+        need = need - cost
+        if need <= 0 then return t - from end
+      end
     end
     i, skip, text = i + 1, 1, nil
   end
@@ -132,7 +152,7 @@ local function frame(key, now, share)
   local r = call('HMGET', key, 'at', 'inc', 'lease', 'win')
   local found, lease, since = r[2] == inc, r[3], share[6]
   local f = { key = key, kind = share[8], length = share[3], at = now, found = found, lease = lease, old = r[4],
-    head = 1, skip = 1, tail = 0, oldest = 0, newest = 0, cost = 0, sum = 0, from = 1, till = 0, push = '', start = 0, prev = 0, cur = 0 }
+    head = 1, skip = 1, tail = 0, oldest = 0, newest = 0, cost = 0, sum = 0, from = 1, till = 0, push = '', pushed = 0, start = 0, prev = 0, cur = 0 }
   if found then f.at = math.max(now, r[1] + 0) end
   local unknown = not found or r[1] + 0 < since
   if unknown and f.at < since then f.at = since end
@@ -188,8 +208,13 @@ local function keep(f, now, lease)
     for i = f.from, f.found and math.min(f.till, f.head - 1) or f.till do call('HDEL', key, 'w' .. i) end
     if f.push ~= '' then
       local text = f.head <= f.tail and logchunk(f, f.tail) or ''
-      if text == '' or #text >= CHUNK then f.tail, text = f.tail + 1, '' end
-      call('HSET', key, 'w' .. f.tail, text .. f.push)
+      local sum, rest = string.match(text, '^(%d+) %d+:(.*)$')
+      local whole = f.skip
+      if not sum or #text >= CHUNK then f.tail, sum, rest = f.tail + 1, 0, '' end
+      local head = int(sum + f.pushed) .. ' ' .. int(f.pushedat) .. ':'
+      -- What is skipped stays so though the head has become longer.
+      if f.tail == f.head and whole > 1 then f.skip = whole + #head + #rest - #text end
+      call('HSET', key, 'w' .. f.tail, head .. rest .. f.push)
     end
     win = f.head .. ' ' .. f.skip .. ' ' .. f.tail .. ' ' .. int(f.oldest) .. ' ' .. int(f.newest) .. ' ' .. int(f.cost) .. ' ' .. int(f.sum)
   end
