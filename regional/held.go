@@ -63,7 +63,7 @@ func (h *held) applied(asks []bucket.ApplyAsk, done []quota.Applied) {
 			delete(h.leases, d.Key)
 			continue
 		}
-		h.leases[d.Key] = holding{rule: rule.ID, rate: a.Lease.Rate.PerSecond()}
+		h.leases[d.Key] = holding{rule: rule.ID, rate: a.Lease.Steady().PerSecond()}
 	}
 }
 

@@ -119,9 +119,9 @@ func (w *World) heldRate(r *region) quota.Rate {
 				held = held.Sub(n.Capacity.Max(acct.Share(r.name)))
 			}
 		}
-		return RateOf(k.limit, held)
+		return held.Steady()
 	}
-	return RateOf(k.limit, k.limit.StandingShare(r.name, w.truth.Current().Shares))
+	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Steady()
 }
 
 func (a *audit) offered(r *region, k int, cost quota.Tokens) {

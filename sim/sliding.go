@@ -46,17 +46,6 @@ func judgeOf(k *key, driftPPM int64) judge {
 	return judge{check.NewPlaces(most, length), check.NewPlaces(limit.Burst, k.limit.Window), check.NewPlaces(limit.Burst, k.limit.Window)}
 }
 
-// Steady is the rate that a limit has in the long run.
-func Steady(l quota.Limit) quota.Rate { return RateOf(l, l.Capacity) }
-
-// RateOf is the rate that a part of a limit has in the long run.
-func RateOf(l quota.Limit, c quota.Capacity) quota.Rate {
-	if l.Window > 0 {
-		return quota.Rate{Tokens: c.Burst, Per: l.Window}
-	}
-	return c.Rate
-}
-
 // evenly is the part of a rate that a region can serve which has as many places of a
 // sliding window as it needs on average: the arrivals of a window vary, and what comes
 // while all places are occupied is denied. Of a places that is a part of some

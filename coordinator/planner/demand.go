@@ -42,7 +42,7 @@ type scale struct {
 func scaleOf(l quota.Limit, cfg Config) scale {
 	s := scale{burst: l.Burst.Floor(), second: l.Rate.PerSecond(), per: seconds(l.Rate.Per), full: math.Inf(1)}
 	if l.Window > 0 {
-		s.second = float64(s.burst) / seconds(l.Window)
+		s.second = l.Steady().PerSecond()
 	}
 	if s.second > 0 {
 		s.full = float64(s.burst) / s.second
@@ -81,11 +81,7 @@ func (d *demand) observe(now quota.Micros, u quota.Usage, agent string, s scale)
 // says more.
 func (d *demand) assume(now quota.Micros, lease quota.Capacity) {
 	const w = 0.05
-	each := lease.Rate.PerSecond()
-	if lease.Rate.Tokens == 0 && lease.Rate.Per > 0 {
-		each = tokens(lease.Burst) / seconds(lease.Rate.Per) // of a sliding window
-	}
-	d.asked = arrivals{count: each * w, windows: w, time: w, at: now}
+	d.asked = arrivals{count: lease.Steady().PerSecond() * w, windows: w, time: w, at: now}
 	d.last, d.seen, d.settled = now, now, now
 }
 

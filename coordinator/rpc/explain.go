@@ -98,14 +98,14 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 	switch {
 	case d.Denied < fewDenied && !silent:
 		return ""
-	case limit.Rate.Tokens == 0 || limit.Burst == 0:
+	case limit.Burst == 0:
 		return reasonZero
 	case silent:
 		// It reports nothing either: what it does now is to serve its standing share.
 		return reasonUnreachable
 	case d.Largest > limit.Burst, d.Largest > d.Burst && d.Burst > 0:
 		return reasonBurst
-	case arrivals > limit.Rate.PerSecond():
+	case arrivals > limit.Steady().PerSecond():
 		return reasonExhausted
 	case acct == nil:
 		return reasonStanding

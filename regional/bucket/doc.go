@@ -19,6 +19,8 @@
 // is away, and it begins again empty. What a region borrows comes beside its lease
 // and ends by itself.
 //
+// A sliding window has no tokens to refill but places that are occupied: see Window.
+//
 // Invariants:
 //
 //   - A missing record is not a full bucket: its level is what the Standing says.

@@ -102,13 +102,11 @@ func TestALostLogCountsAsOccupied(t *testing.T) {
 	for _, first := range []string{"take", "lease", "charge"} {
 		s, st := newSliding(t), places(LogWindow, 4)
 		st.Base, st.Since = quota.Whole(1), start
-		lease := uint64(4)
 		switch first {
 		case "take":
 			s.ask(start+quota.Second, 1, st)
 		case "lease":
-			lease = 6
-			s.lease(t, start+quota.Second, 1, lease, false, st)
+			s.lease(t, start+quota.Second, 1, 6, false, st)
 			s.ask(start+quota.Second, 3, st)
 		case "charge":
 			if err := s.Charge(start+quota.Second, "one", []Charge{{Key: "k", Tokens: quota.Token, Standing: st}}); err != nil {

@@ -145,7 +145,7 @@ func (c *call) answer(reply []int64) bool {
 	now, reply := quota.Micros(reply[1]), reply[2:]
 	for _, g := range c.groups {
 		left := make([]bucket.Balance, len(g.asks))
-		ok := true
+		var ok bool
 		for i := range left {
 			if left[i], reply, ok = balance(reply, &g.asks[i].Standing); !ok {
 				return false
