@@ -112,10 +112,9 @@ func (a *Account) merge() {
 func keeps(w quota.Micros) quota.Micros { return w + w/50 }
 
 // admits checks an assignment for a sliding window: a lease grows by its credit only,
-// because here capacity is tokens. While the region may be
-// adopting a configuration that changes its standing share, its lease stays: a part of
-// a share that has grown may be in use elsewhere for a window, which only a region that
-// has adopted it knows.
+// because here capacity is tokens. While the region may be adopting a configuration that
+// changes its standing share, its lease stays: a part of a share that has grown may be in
+// use elsewhere for a window, which only a region that has adopted it knows.
 func (l *Ledger) admits(r *Region, op Assign, lease quota.Capacity, growth quota.Tokens) error {
 	switch {
 	case growth > 0 && op.Credit != growth:
