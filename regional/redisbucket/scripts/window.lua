@@ -146,8 +146,9 @@ local function awaits(f, need)
 end
 
 -- frame reads the bucket of key at time now. share is what take knows of a standing
--- share: mode, rate, per, burst, base, since, from, kind. Of the places of the share
--- that nothing is known of all count as occupied since then, see bucket.Region.
+-- share: mode, rate, per, burst, base, since, from, kind. Where the record says nothing
+-- of the time at since, what was not known to be free then counts as occupied, see
+-- frame in package bucket.
 local function frame(key, now, share)
   local r = call('HMGET', key, 'at', 'inc', 'lease', 'win')
   local found, lease, since = r[2] == inc, r[3], share[6]
@@ -209,11 +210,11 @@ local function keep(f, now, lease)
     if f.push ~= '' then
       local text = f.head <= f.tail and logchunk(f, f.tail) or ''
       local sum, rest = string.match(text, '^(%d+) %d+:(.*)$')
-      local whole = f.skip
+      local skip = f.skip
       if not sum or #text >= CHUNK then f.tail, sum, rest = f.tail + 1, 0, '' end
       local head = int(sum + f.pushed) .. ' ' .. int(f.pushedat) .. ':'
       -- What is skipped stays so though the head has become longer.
-      if f.tail == f.head and whole > 1 then f.skip = whole + #head + #rest - #text end
+      if f.tail == f.head and skip > 1 then f.skip = skip + #head + #rest - #text end
       call('HSET', key, 'w' .. f.tail, head .. rest .. f.push)
     end
     win = f.head .. ' ' .. f.skip .. ' ' .. f.tail .. ' ' .. int(f.oldest) .. ' ' .. int(f.newest) .. ' ' .. int(f.cost) .. ' ' .. int(f.sum)
