@@ -119,9 +119,9 @@ func (w *World) heldRate(r *region) quota.Rate {
 				held = held.Sub(n.Capacity.Max(acct.Share(r.name)))
 			}
 		}
-		return held.Steady()
+		return k.limit.Steady(held)
 	}
-	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Steady()
+	return k.limit.Steady(k.limit.StandingShare(r.name, w.truth.Current().Shares))
 }
 
 func (a *audit) offered(r *region, k int, cost quota.Tokens) {

@@ -176,9 +176,9 @@ func (w *World) checkLiveness(k int) {
 		weight, _ := limit.WeightOf(r.name, shares)
 		weights[i] = float64(weight)
 		// A standing share that nobody asks for is not given to others.
-		taken[i] = max(wants[i], limit.StandingShare(r.name, shares).Steady().PerSecond())
+		taken[i] = max(wants[i], limit.Steady(limit.StandingShare(r.name, shares)).PerSecond())
 	}
-	fair := waterFill(limit.Steady().PerSecond(), taken, weights)
+	fair := waterFill(limit.Steady(limit.Capacity).PerSecond(), taken, weights)
 	for i, r := range w.regions {
 		have := float64(w.audit.keys[k].final[r.name]) / float64(quota.Token)
 		want := min(fair[i], wants[i]) * span
@@ -214,10 +214,10 @@ func Divide(limit quota.Limit, shares quota.Shares, wants map[string]float64) ma
 	for i, s := range shares {
 		weight, _ := limit.WeightOf(s.Region, shares)
 		weights[i] = float64(weight)
-		taken[i] = max(wants[s.Region], limit.StandingShare(s.Region, shares).Steady().PerSecond())
+		taken[i] = max(wants[s.Region], limit.Steady(limit.StandingShare(s.Region, shares)).PerSecond())
 	}
 	fair := map[string]float64{}
-	for i, got := range waterFill(limit.Steady().PerSecond(), taken, weights) {
+	for i, got := range waterFill(limit.Steady(limit.Capacity).PerSecond(), taken, weights) {
 		fair[shares[i].Region] = got
 	}
 	return fair

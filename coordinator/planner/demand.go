@@ -42,7 +42,7 @@ type scale struct {
 func scaleOf(l quota.Limit, cfg Config) scale {
 	s := scale{burst: l.Burst.Floor(), second: l.Rate.PerSecond(), per: seconds(l.Rate.Per), full: math.Inf(1)}
 	if l.Window > 0 {
-		s.second = l.Steady().PerSecond()
+		s.second = l.Steady(l.Capacity).PerSecond()
 	}
 	if s.second > 0 {
 		s.full = float64(s.burst) / s.second
@@ -79,9 +79,9 @@ func (d *demand) observe(now quota.Micros, u quota.Usage, agent string, s scale)
 // assume stands for the reports that a leader has not got yet: the region uses
 // what it holds. It weighs as little as a short report: the first one that comes
 // says more.
-func (d *demand) assume(now quota.Micros, lease quota.Capacity) {
+func (d *demand) assume(now quota.Micros, rate quota.Rate) {
 	const w = 0.05
-	d.asked = arrivals{count: lease.Steady().PerSecond() * w, windows: w, time: w, at: now}
+	d.asked = arrivals{count: rate.PerSecond() * w, windows: w, time: w, at: now}
 	d.last, d.seen, d.settled = now, now, now
 }
 

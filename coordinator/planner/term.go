@@ -43,7 +43,7 @@ func NewTerm(now quota.Micros, number uint64, l *ledger.Ledger, cfg Config) *Ter
 		for _, h := range a.Holdings() {
 			t.regions[h.Region].track(a.Key, h, true)
 			if h.Leased {
-				e.of(h.Region).assume(now, h.Lease)
+				e.of(h.Region).assume(now, a.Limit().Steady(h.Lease))
 			}
 		}
 		return true

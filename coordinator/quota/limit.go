@@ -76,6 +76,15 @@ func (l Limit) StandingShare(region string, table Shares) Capacity {
 	return Capacity{Rate: Rate{Tokens: rate, Per: l.Rate.Per}, Burst: f}
 }
 
+// Steady returns the rate in the long run of what somebody holds of the limit: of a
+// sliding window its places in each window.
+func (l Limit) Steady(c Capacity) Rate {
+	if l.Window > 0 {
+		return Rate{Tokens: c.Burst, Per: l.Window}
+	}
+	return c.Rate
+}
+
 // Timing is the set of durations of the lease protocol. Source: DESIGN.md 3.4.
 type Timing struct {
 	// TTL is how long a renewal lets a region use its leases. Default 10 s.

@@ -149,15 +149,6 @@ func (c Capacity) In(per Micros) Capacity { return Capacity{Rate: c.Rate.In(per)
 // IsZero reports whether c admits nothing ever.
 func (c Capacity) IsZero() bool { return c.Rate.Tokens == 0 && c.Burst == 0 }
 
-// Steady returns the rate that c has in the long run. A capacity without a rate is that
-// of a sliding window, which admits its burst in each of its periods.
-func (c Capacity) Steady() Rate {
-	if c.Rate.Tokens == 0 {
-		return Rate{Tokens: c.Burst, Per: c.Rate.Per}
-	}
-	return c.Rate
-}
-
 // String prints the capacity as rate and burst.
 func (c Capacity) String() string { return c.Rate.String() + " burst " + c.Burst.String() }
 

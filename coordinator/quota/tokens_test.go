@@ -117,11 +117,3 @@ func TestTokensPrintAsWholeTokens(t *testing.T) {
 		}
 	}
 }
-
-func TestSteady(t *testing.T) {
-	bucket := Capacity{Rate: Rate{Tokens: 5 * Token, Per: Second}, Burst: 100 * Token}
-	window := Capacity{Rate: Rate{Per: 60 * Second}, Burst: 120 * Token}
-	if bucket.Steady() != bucket.Rate || window.Steady() != (Rate{Tokens: 120 * Token, Per: 60 * Second}) {
-		t.Errorf("have %v and %v", bucket.Steady(), window.Steady())
-	}
-}

@@ -105,7 +105,7 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 		return reasonUnreachable
 	case d.Largest > limit.Burst, d.Largest > d.Burst && d.Burst > 0:
 		return reasonBurst
-	case arrivals > limit.Steady().PerSecond():
+	case arrivals > limit.Steady(limit.Capacity).PerSecond():
 		return reasonExhausted
 	case acct == nil:
 		return reasonStanding

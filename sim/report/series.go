@@ -31,7 +31,7 @@ func (p *page) charts() {
 	var all series
 	all.demand, all.admitted = make([]float64, columns), make([]float64, columns)
 	if one {
-		all.line = slices.Repeat([]float64{float64(limit.Steady().Tokens) / float64(quota.Token)}, columns)
+		all.line = slices.Repeat([]float64{float64(limit.Steady(limit.Capacity).Tokens) / float64(quota.Token)}, columns)
 	}
 	each := make([]series, len(p.plan.Regions))
 	for r, region := range p.plan.Regions {
