@@ -199,6 +199,12 @@ func TestLeasesAreListedAndExplained(t *testing.T) {
 		d[1].GetRegion() != "us" || d[1].GetReason() != "" || d[1].GetReportedUs() != -1 {
 		t.Errorf("have %v", limit)
 	}
+	if limit.GetAlgorithm() != "token_bucket" || limit.GetShape() {
+		t.Errorf("have algorithm %q, shape %v", limit.GetAlgorithm(), limit.GetShape())
+	}
+	if even := explain("even", "x").GetLimits()[0]; even.GetAlgorithm() != "leaky_bucket" || !even.GetShape() {
+		t.Errorf("a shaped limit: have %v", even)
+	}
 	if free := explain("free", "x"); len(free.GetLimits()) != 1 || !free.GetLimits()[0].GetUnlimited() {
 		t.Errorf("unlimited: have %v", free)
 	}
@@ -265,4 +271,41 @@ func TestLoweredLimitIsRecalled(t *testing.T) {
 		return err == nil && len(o.GetRegions()) == 0 && o.GetOverdrawnAccounts() == 0 && eu.usable(ada) <= 20*quota.Token
 	})
 	t.Logf("in force after %s", time.Since(started))
+}
+
+// Of a limit that counts in windows the newest one with an account is explained: which
+// one the agents are in is not known to a coordinator.
+func TestWindowsAreExplained(t *testing.T) {
+	c := newCluster(t, 1)
+	c.rules(`domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 100, quota: {algorithm: fixed_window}}
+`)
+	client, ctx := admin(t, c.members[0]), context.Background()
+	explain := func() *quoratev1.ExplainedLimit {
+		t.Helper()
+		resp, err := client.Explain(ctx, &quoratev1.ExplainRequest{Domain: "api", Entries: []*quoratev1.Entry{{Key: "user", Value: "ada"}}})
+		if err != nil || len(resp.GetLimits()) != 1 {
+			t.Fatalf("have %v, %v", resp, err)
+		}
+		return resp.GetLimits()[0]
+	}
+	if l := explain(); l.GetAccountOpen() || l.GetAccount().GetKey() != "api|user=ada" || l.GetAccount().GetPool().GetBurstMicrotokens() != 90*int64(quota.Token) {
+		t.Errorf("no window has an account: have %v", l)
+	}
+	eu := newAgent(t, c, "eu", "eu-1")
+	const monday, tuesday = quota.Key("api|user=ada##1764547200+86400"), quota.Key("api|user=ada##1764633600+86400")
+	for _, k := range []quota.Key{tuesday, monday, "api|user=ada2##1764720000+86400"} {
+		eu.feed(k)
+	}
+	var limit *quoratev1.ExplainedLimit
+	eventually(t, "the window is spent", func() bool {
+		eu.must(hungry(tuesday, eu))
+		limit = explain()
+		return limit.GetAccountOpen() && limit.GetAccount().GetPoolLevelMicrotokens() == 0 && limit.GetDemand()[0].GetReason() == "global_exhausted"
+	})
+	if limit.GetAccount().GetKey() != string(tuesday) || limit.GetAccount().GetLimit().GetBurstMicrotokens() != 100*int64(quota.Token) {
+		t.Errorf("have %v, want the newer of two windows", limit)
+	}
 }

@@ -32,6 +32,8 @@ descriptors:
     rate_limit: {unit: second, requests_per_unit: 100}
   - key: login
     rate_limit: {unit: minute, requests_per_unit: 5}
+  - key: even
+    rate_limit: {unit: second, requests_per_unit: 10, quota: {algorithm: leaky_bucket, shape: true}}
   - key: free
     rate_limit: {unlimited: true}
 `

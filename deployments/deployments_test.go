@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,16 +22,28 @@ func TestMain(m *testing.M) {
 }
 
 func TestRulesLoad(t *testing.T) {
-	text, err := os.ReadFile("rules/api.yaml")
+	files, err := filepath.Glob("rules/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := rules.Parse([]quota.Source{{Name: "rules/api.yaml", Text: string(text)}})
+	var sources []quota.Source // of one rule set: quoratectl takes the directory
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, quota.Source{Name: file, Text: string(text)})
+	}
+	set, err := rules.Parse(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if have := len(set.Rules()); have != 3 {
-		t.Errorf("rules/api.yaml: have %d rules, want 3", have)
+	var have []string
+	for _, r := range set.Rules() {
+		have = append(have, r.ID)
+	}
+	if want := []string{"api/account", "api/action=login|remote_address", "api/generic_key=all", "api/user", "models/team", "partners/partner"}; !slices.Equal(slices.Sorted(slices.Values(have)), want) {
+		t.Errorf("have %v, want %v", have, want)
 	}
 }
 

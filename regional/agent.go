@@ -101,7 +101,7 @@ func (a *Agent) assemble() error {
 		Wake:       func() { a.uplink.Urgent() },
 		Refresh:    func(ctx context.Context) error { return a.region.Refresh(ctx) },
 		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode, RememberDenials: true,
-		Loan: cfg.Timing.Loan,
+		Loan: cfg.Timing.Loan, Wall: wall,
 	})
 	a.metrics = newMetrics(cfg.Registerer, cfg.Version, func() float64 { return float64(a.enforcer.Owing()) })
 	cfg.Registerer.MustRegister(a.held)
@@ -123,6 +123,9 @@ func (a *Agent) assemble() error {
 	a.frontEnds()
 	return nil
 }
+
+// wall is the clock that chooses windows.
+func wall() quota.Micros { return quota.Micros(time.Now().UnixMicro()) }
 
 // leases is the loop's waiting room, which is made after the enforcer.
 type leases struct{ a *Agent }

@@ -53,6 +53,8 @@ descriptors:
   descriptors:
   - key: account
     rate_limit: {unit: day, requests_per_unit: 4, quota: {standing_share: 1}}
+- key: smooth
+  rate_limit: {unit: hour, requests_per_unit: 20, quota: {algorithm: leaky_bucket, shape: true, standing_share: 1}}
 - key: brisk
   rate_limit: {unit: second, requests_per_unit: 2, quota: {standing_share: 1}}
 - key: quick
@@ -292,6 +294,27 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("/json: want 429, have %d", resp.StatusCode)
+		}
+	})
+	t.Run("Shape", func(t *testing.T) {
+		const gap = 6 * 60_000 // ms: 10 an hour here
+		for i := range int64(3) {
+			code, h, body := a.get(t, a.http+"/v1/check?domain=api&smooth=1")
+			have, _ := strconv.ParseInt(h.Get(headers.Delay), 10, 64)
+			if code != 200 || have > i*gap || have < i*gap-gap/2 || have > 0 != strings.Contains(body, fmt.Sprintf(`"delay_ms":%d`, have)) {
+				t.Errorf("request %d: have a delay of %d ms: %d %v %s", i+1, have, code, h, body)
+			}
+		}
+		_, _, body := a.get(t, a.admin+"/v1/explain?domain=api&smooth=1")
+		var x Explanation
+		if err := json.Unmarshal([]byte(body), &x); err != nil || len(x.Limits) != 1 {
+			t.Fatalf("have %s, %v", body, err)
+		}
+		if x.Over || x.DelayUS > 3*gap*1000 || x.DelayUS < (3*gap-gap/2)*1000 || !x.Limits[0].Shape || x.Limits[0].Algorithm != "leaky_bucket" {
+			t.Errorf("have %s", body)
+		}
+		if _, _, body := a.get(t, a.admin+"/rlconfig"); !strings.Contains(body, "api/smooth: unit=hour requests_per_unit=20 algorithm=leaky_bucket shape burst=20 ") {
+			t.Errorf("have %s", body)
 		}
 	})
 	t.Run("Explain", func(t *testing.T) {

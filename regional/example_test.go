@@ -17,6 +17,8 @@ descriptors:
 - key: action
   value: login
   rate_limit: {unit: day, requests_per_unit: 2, quota: {standing_share: 1}}
+- key: crawl
+  rate_limit: {unit: minute, requests_per_unit: 1, quota: {algorithm: leaky_bucket, shape: true, burst: 3, standing_share: 1}}
 - key: user
   rate_limit: {unit: second, requests_per_unit: 1000, quota: {burst: 1, standing_share: 1}}
 `
@@ -103,6 +105,33 @@ func ExampleKeyed() {
 	// Output:
 	// ann false <nil>
 	// bob false <nil>
+}
+
+// A shaped limit, one page a minute here, says when each request has its turn. Wait
+// waits for that; who would rather do so otherwise asks with Allow.
+func ExampleLimiter_Allow_shaped() {
+	agent := open()
+	defer agent.Close()
+	crawler, err := agent.Limiter("shop", regional.Entry{Key: "crawl", Value: "example.org"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 4 {
+		d, err := crawler.Allow(context.Background())
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case d.Over:
+			fmt.Println("too many wait already")
+		default:
+			fmt.Println("in", d.Delay.Round(time.Minute))
+		}
+	}
+	// Output:
+	// in 0s
+	// in 1m0s
+	// in 2m0s
+	// too many wait already
 }
 
 func ExampleLimiter_WaitN() {

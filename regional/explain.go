@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
+	"github.com/quorate/quorate/regional/lease"
 	"github.com/quorate/quorate/regional/uplink"
 )
 
@@ -28,6 +29,8 @@ type Explanation struct {
 	Reason enforce.Reason `json:"reason"`
 	Source enforce.Source `json:"source,omitempty"`
 	Scope  string         `json:"scope,omitempty"`
+	// DelayUS is for how long a shaped limit would hold an admitted request back.
+	DelayUS int64 `json:"delay_us,omitempty"`
 	// RetryUS is how long to wait for the tokens, Never that no wait helps, and
 	// Shadow that the rule would deny if it were no shadow rule.
 	RetryUS int64 `json:"retry_us,omitempty"`
@@ -49,6 +52,9 @@ type LimitExplanation struct {
 	Name           string             `json:"name,omitempty"`
 	Key            string             `json:"key"`
 	Limit          string             `json:"limit"`
+	Algorithm      string             `json:"algorithm"`
+	Shape          bool               `json:"shape,omitempty"`
+	MaxDebt        string             `json:"max_debt,omitempty"`
 	StandingShare  string             `json:"standing_share"`
 	OnDisconnect   string             `json:"on_disconnect"`
 	OnStoreFailure string             `json:"on_store_failure"`
@@ -127,42 +133,48 @@ func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entr
 	if b.Over {
 		x.Scope = b.Reason.Scope()
 	}
+	x.DelayUS = int64(quota.MicrosOf(d.Delay))
 	x.RetryUS, x.Never, x.Shadow = int64(quota.MicrosOf(b.Retry)), b.Never, b.Shadowed
 	if b.Limit != nil {
 		x.Binding = b.Limit.Name
 	}
 	for i := range rule.Limits {
-		x.Limits = append(x.Limits, a.explainLimit(ctx, ad.Standing, rule, i, domain, entries, s, ad.Incarnation, ad.Version))
+		x.Limits = append(x.Limits, a.explainLimit(ctx, ad, rule, i, domain, entries, s))
 	}
 	return x, nil
 }
 
-func (a *Agent) explainLimit(ctx context.Context, standing func(quota.Key, *rules.Limit, quota.Micros) bucket.Standing,
-	rule *rules.Rule, i int, domain string, entries []rules.Entry, s bucket.State, incarnation string, version uint64,
-) LimitExplanation {
+func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, rule *rules.Rule, i int, domain string, entries []rules.Entry, s bucket.State) LimitExplanation {
 	l := &rule.Limits[i]
 	key := rule.Key(domain, entries, i)
-	st := standing(key, l, s.Now)
+	now := wall()
+	if l.Windowed() {
+		key = rule.WindowKey(domain, entries, i, l.WindowAt(now))
+	}
+	st := ad.StandingAt(key, s.Now, now)
 	x := LimitExplanation{
-		Name: l.Name, Key: string(key), Limit: capacityOf(l, l.Capacity), StandingShare: capacityOf(l, st.Capacity),
+		Name: l.Name, Key: string(key), Limit: capacityOf(l, l.Capacity),
+		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: capacityOf(l, st.Capacity),
 		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
+	}
+	if l.MaxDebt > 0 {
+		x.MaxDebt = l.MaxDebt.String()
 	}
 	if s.Incarnation == "" {
 		return x // the store does not answer
 	}
 	// Cost 1 in a take of its own would charge, so it is judged from a look.
 	ask := bucket.Ask{Key: key, Standing: st, Mode: enforce.ModeOf(l.OnDisconnect)}
-	res, err := a.store.Take(ctx, enforce.Take{Incarnation: incarnation, Config: version, Asks: []bucket.Ask{ask}})
+	res, err := a.store.Take(ctx, enforce.Take{Incarnation: ad.Incarnation, Config: ad.Version, Asks: []bucket.Ask{ask}})
 	if err == nil && len(res.Verdicts) == 1 {
 		v := res.Verdicts[0]
 		x.Now = &BalanceExplained{
 			Holding: v.Holding.String(), Level: v.Level.String(), Force: capacityOf(l, v.Capacity), Epoch: uint64(v.Epoch),
-			AdmitsOne: v.Holding == bucket.Allowed || v.Holding != bucket.Denied && v.Level >= quota.Token,
 		}
-		if wait, ok := v.Capacity.TimeTo(v.Level, quota.Token); ok && v.Holding != bucket.Denied {
-			x.Now.RetryUS = int64(wait)
-		} else if l.Window > 0 && v.Level < quota.Token && v.Capacity.Burst >= quota.Token && v.Holding != bucket.Denied {
-			x.Now.RetryUS = int64(v.Full) // at the latest
+		one := bucket.Judge(bucket.Ask{Cost: quota.Token, Debt: l.MaxDebt},
+			bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Reset: v.Full, Fresh: v.Fresh}, false)
+		if x.Now.AdmitsOne = one.Admitted; one.Retry < bucket.Forever {
+			x.Now.RetryUS = int64(one.Retry)
 		}
 	}
 	rec, ok, err := a.store.Read(ctx, key)
@@ -212,11 +224,20 @@ func (a *Agent) rulesText() (string, bool) {
 			if l.Multiplier > 1 {
 				fmt.Fprintf(&b, " unit_multiplier=%d", l.Multiplier)
 			}
+			if l.Algorithm != rules.TokenBucket {
+				fmt.Fprintf(&b, " algorithm=%s", l.Algorithm)
+			}
+			if l.Shape {
+				b.WriteString(" shape")
+			}
 			if l.Window > 0 {
-				fmt.Fprintf(&b, " algorithm=%s standing_share=%s", l.Algorithm, l.StandingShare(a.cfg.Region, ad.Shares).Burst)
+				fmt.Fprintf(&b, " standing_share=%s", l.StandingShare(a.cfg.Region, ad.Shares).Burst)
 				continue
 			}
 			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
+			if l.MaxDebt > 0 {
+				fmt.Fprintf(&b, " max_debt=%s", l.MaxDebt)
+			}
 		}
 		if r.Shadow {
 			b.WriteString(" shadow_mode")

@@ -20,7 +20,8 @@ type (
 	// Request is one decision over one or more descriptors: all are charged or none.
 	Request = enforce.Request
 	// Decision is the answer. Over says that the request is to be denied, Retry
-	// how long to wait before the same request may be served.
+	// how long to wait before the same request may be served; Delay for how long to
+	// hold back what is admitted by a shaped limit.
 	Decision = enforce.Decision
 )
 

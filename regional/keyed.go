@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/regional/enforce"
 )
@@ -64,7 +65,7 @@ func (l *Keyed[K]) Allow(ctx context.Context, k K) (Decision, error) { return l.
 func (l *Keyed[K]) AllowN(ctx context.Context, k K, n int) (Decision, error) {
 	c := l.begin(k)
 	defer l.end(c)
-	return l.allow(ctx, c, n)
+	return l.allow(ctx, c, n, 0)
 }
 
 // Wait is WaitN with a cost of 1.
@@ -78,7 +79,7 @@ func (l *Keyed[K]) WaitN(ctx context.Context, k K, n int) error {
 		return err
 	}
 	c.identity = appendIdentity(c.identity[:0], l.domain, c.entries)
-	return l.wait(ctx, string(c.identity), func() (Decision, error) { return l.allow(ctx, c, n) })
+	return l.wait(ctx, string(c.identity), func() (Decision, error) { return l.allow(ctx, c, n, maxDelay(ctx)) })
 }
 
 // Reserve is ReserveN with a cost of 1.
@@ -89,7 +90,24 @@ func (l *Keyed[K]) Reserve(ctx context.Context, k K) (Reservation, error) {
 // ReserveN is Limiter.ReserveN for the descriptor of k.
 func (l *Keyed[K]) ReserveN(ctx context.Context, k K, n int) (Reservation, error) {
 	d, err := l.AllowN(ctx, k, n)
-	return Reservation{decision: d, cost: n}, err
+	r := Reservation{decision: d, cost: n}
+	if err == nil && r.OK() {
+		r.settling = &settling{settle: func(ctx context.Context, estimate, actual int) (Decision, error) {
+			return l.Settle(ctx, k, estimate, actual)
+		}}
+	}
+	return r, err
+}
+
+// Settle is Limiter.Settle for the descriptor of k.
+func (l *Keyed[K]) Settle(ctx context.Context, k K, estimate, actual int) (Decision, error) {
+	c := l.begin(k)
+	defer l.end(c)
+	if err := l.valid(c, 0); err != nil {
+		return Decision{}, err
+	}
+	c.descriptor[0] = Descriptor{Entries: c.entries}
+	return l.settlement(ctx, l.domain, c.descriptor[:], estimate, actual)
 }
 
 func (l *Keyed[K]) begin(k K) *call {
@@ -104,13 +122,13 @@ func (l *Keyed[K]) end(c *call) {
 	l.calls.Put(c)
 }
 
-func (l *Keyed[K]) allow(ctx context.Context, c *call, n int) (Decision, error) {
+func (l *Keyed[K]) allow(ctx context.Context, c *call, n int, maxDelay time.Duration) (Decision, error) {
 	if err := l.valid(c, n); err != nil {
 		return Decision{}, err
 	}
 	c.hits = uint64(n)
 	c.descriptor[0] = Descriptor{Entries: c.entries, Hits: &c.hits}
-	return l.ask(ctx, Request{Domain: l.domain, Descriptors: c.descriptor[:]})
+	return l.ask(ctx, Request{Domain: l.domain, Descriptors: c.descriptor[:], MaxDelay: maxDelay})
 }
 
 func (l *Keyed[K]) valid(c *call, n int) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/regional/enforce"
 )
@@ -17,6 +18,7 @@ import (
 //	switch {
 //	case err != nil: // nothing was decided: not ready, stopped, cancelled
 //	case d.Over: // denied: come back after d.Retry
+//	default: // admitted, to be served after d.Delay where a limit is shaped
 //	}
 //
 // What it may do is not said here but by the rule that matches its descriptor,
@@ -65,8 +67,13 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 // region's store and, once per key, at most the rule's cold_start_wait. An error
 // means that nothing was decided: see Agent.Decide, and ErrNoRule (of a strict
 // limiter) or ErrArgument for a negative cost.
-func (l *Limiter) AllowN(ctx context.Context, n int) (Decision, error) {
-	req := Request{Domain: l.domain, Descriptors: l.entries}
+//
+// It does not wait for the turn in a shaped limit either: of a decision that is not Over
+// the Delay says how long the caller has to hold its work back. Wait does that.
+func (l *Limiter) AllowN(ctx context.Context, n int) (Decision, error) { return l.allow(ctx, n, 0) }
+
+func (l *Limiter) allow(ctx context.Context, n int, maxDelay time.Duration) (Decision, error) {
+	req := Request{Domain: l.domain, Descriptors: l.entries, MaxDelay: maxDelay}
 	switch {
 	case n < 0:
 		return Decision{}, negative(n)
@@ -84,8 +91,8 @@ func (l *Limiter) AllowN(ctx context.Context, n int) (Decision, error) {
 // Wait is WaitN with a cost of 1.
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
-// WaitN blocks until n tokens were taken, and returns nil; or nothing was taken,
-// and the error says why:
+// WaitN blocks until n tokens were taken and their turn in a shaped limit has come, and
+// returns nil; or nothing was taken, and the error says why:
 //
 //   - a *DeniedError with ErrDeadline, at once, when the wait would be longer
 //     than the deadline of ctx, as far as this region can tell now;
@@ -94,13 +101,18 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 //   - the error of ctx when it ended first;
 //   - an error of AllowN: WaitN does not wait for an agent to become ready.
 //
+// Two errors come after the tokens were taken, and they stay taken: that of ctx when it
+// ends while a shaped limit holds the caller back, and ErrDeadline without a
+// *DeniedError, at once, when others were admitted between the look at a shaped limit
+// and the charge, and the turn now comes after the deadline (see Decision.Delay).
+//
 // Waits for the same descriptor in one process are served first come, first
 // served, and only the first of them asks.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if n < 0 {
 		return negative(n)
 	}
-	return l.wait(ctx, l.identity, func() (Decision, error) { return l.AllowN(ctx, n) })
+	return l.wait(ctx, l.identity, func() (Decision, error) { return l.allow(ctx, n, maxDelay(ctx)) })
 }
 
 // Reserve is ReserveN with a cost of 1.
@@ -110,7 +122,18 @@ func (l *Limiter) Reserve(ctx context.Context) (Reservation, error) { return l.R
 // it in the words of a reservation.
 func (l *Limiter) ReserveN(ctx context.Context, n int) (Reservation, error) {
 	d, err := l.AllowN(ctx, n)
-	return Reservation{decision: d, cost: n}, err
+	r := Reservation{decision: d, cost: n}
+	if err == nil && r.OK() {
+		r.settling = &settling{settle: l.Settle}
+	}
+	return r, err
+}
+
+// Settle settles what AllowN, WaitN or ReserveN was asked for at a cost of estimate,
+// when it has cost actual: see Reservation.Settle. Here nobody sees that it is done
+// once.
+func (l *Limiter) Settle(ctx context.Context, estimate, actual int) (Decision, error) {
+	return l.settlement(ctx, l.domain, l.entries, estimate, actual)
 }
 
 // asker is what the limiters of an agent share.

@@ -25,7 +25,9 @@ domain: shop
 descriptors:
 - {key: user, rate_limit: {unit: second, requests_per_unit: 10, quota: {burst: 3, standing_share: 1}}}
 - {key: daily, rate_limit: {unit: day, requests_per_unit: 4, quota: {standing_share: 1}}}
+- {key: model, rate_limit: {unit: second, requests_per_unit: 10, quota: {burst: 20, max_debt: 10, standing_share: 1}}}
 - {key: zero, rate_limit: {unit: second, requests_per_unit: 0}}
+- {key: smooth, rate_limit: {unit: second, requests_per_unit: 10, quota: {algorithm: leaky_bucket, shape: true, burst: 5, standing_share: 1}}}
 - {key: free, rate_limit: {unlimited: true}}
 `
 
@@ -37,6 +39,12 @@ func alone(t testing.TB) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return aloneOn(t, store)
+}
+
+// aloneOn is alone on a store that has the rules.
+func aloneOn(t testing.TB, store Store) *Agent {
+	t.Helper()
 	a, err := Open(t.Context(), Config{Region: "here", Alone: true, Store: store})
 	if err != nil {
 		t.Fatal(err)

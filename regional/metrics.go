@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
@@ -20,6 +21,8 @@ type metrics struct {
 	unbounded *prometheus.CounterVec
 	requests  *prometheus.CounterVec
 	duration  prometheus.Histogram
+	settled   *prometheus.CounterVec
+	uncharged prometheus.Counter
 	waited    prometheus.Counter
 	unknown   prometheus.Counter
 	config    prometheus.Gauge
@@ -66,6 +69,14 @@ func newMetrics(reg prometheus.Registerer, version string, owing func() float64)
 			Help:    "Time of one decision without the transport to the caller. Most of it is the call to the region's Redis; what is above cold_start_wait or the Redis timeout points at a busy machine.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
 		}),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "quorate_settlements_total",
+			Help: "Requests settled after the fact, by what became of the difference to their estimate (charged, refunded, none). They are not in quorate_requests_total and quorate_decisions_total. Almost only charged or almost only refunded means that the estimates are off.",
+		}, []string{"difference"}),
+		uncharged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "quorate_uncharged_tokens_total",
+			Help: "Tokens of settled requests that no limit was charged, as max_debt had no room for them. When it grows, more is used than the limits know of: raise the estimates or max_debt.",
+		}),
 		waited: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "quorate_cold_start_waits_total",
 			Help: "Requests that waited for the first lease of their key. When it grows steadily, limits are so small that they have no standing share in this region.",
@@ -93,13 +104,16 @@ func newMetrics(reg prometheus.Registerer, version string, owing func() float64)
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	reg.MustRegister(m.decisions, m.unbounded, m.requests, m.duration, m.waited, m.unknown, m.config, m.first, m.deadline, m.ready,
+	reg.MustRegister(m.decisions, m.unbounded, m.requests, m.duration, m.settled, m.uncharged, m.waited, m.unknown, m.config, m.first, m.deadline, m.ready,
 		m.limit, m.standing, build, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "quorate_debt_keys",
 			Help: "Keys admitted while the region's Redis was away and not charged to it yet. It falls to 0 within seconds after Redis is back.",
 		}, owing))
 	for _, r := range []string{"ok", "over", "error"} {
 		m.requests.WithLabelValues(r)
+	}
+	for _, r := range []string{"charged", "refunded", "none"} {
+		m.settled.WithLabelValues(r)
 	}
 	return m
 }
@@ -110,6 +124,9 @@ func (m *metrics) decided(req *enforce.Request, d *enforce.Decision, err error, 
 	switch {
 	case err != nil:
 		m.requests.WithLabelValues("error").Inc()
+		return
+	case req.Settle:
+		m.settle(req, d)
 		return
 	case d.Over:
 		m.requests.WithLabelValues("over").Inc()
@@ -143,6 +160,22 @@ func (m *metrics) decided(req *enforce.Request, d *enforce.Decision, err error, 
 			c, _ = m.series.LoadOrStore(k, m.decisions.WithLabelValues(id, k.value, k.decision, string(k.reason)))
 		}
 		c.(prometheus.Counter).Inc()
+	}
+}
+
+// settle counts one settlement.
+func (m *metrics) settle(req *enforce.Request, d *enforce.Decision) {
+	difference := "none"
+	switch first := &req.Descriptors[0]; { // all have the same
+	case first.Hits == nil || *first.Hits == 0:
+	case first.Refund:
+		difference = "refunded"
+	default:
+		difference = "charged"
+	}
+	m.settled.WithLabelValues(difference).Inc()
+	for i := range d.Statuses {
+		m.uncharged.Add(float64(d.Statuses[i].Uncharged) / float64(quota.Token))
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *region) Standing(incarnation string, k quota.Key, now quota.Micros) buc
 	if a == nil {
 		return lease.Uncounted(k, 0)
 	}
-	st := a.StandingOf(k, now)
+	st := a.StandingAt(k, now, wall())
 	if a.Incarnation != incarnation {
 		// What the adoption knows of missing buckets is about a life of the store
 		// that is over: here they are empty.

@@ -18,7 +18,8 @@ import (
 var (
 	// ErrNever: the cost can never fit the limit, however long one waits.
 	ErrNever = errors.New("the limit never admits this cost")
-	// ErrDeadline: the tokens come after the deadline of the context.
+	// ErrDeadline: the tokens, or the turn in a shaped limit, come after the deadline of
+	// the context.
 	ErrDeadline = errors.New("the wait would exceed the context's deadline")
 )
 
@@ -64,20 +65,29 @@ type line struct {
 	until time.Time     // when the head was told to come back; guarded by lines.mu
 }
 
-// wait takes its place in the line and asks until it is admitted.
+// wait waits until it is admitted, and then for as long as shaped limits hold it back.
 func (a *asker) wait(ctx context.Context, name string, ask func() (Decision, error)) error {
-	if err := ctx.Err(); err != nil {
+	d, err := a.admission(ctx, name, ask)
+	if err != nil {
 		return err
 	}
+	return hold(ctx, d.Delay)
+}
+
+// admission takes its place in the line and asks until it is admitted.
+func (a *asker) admission(ctx context.Context, name string, ask func() (Decision, error)) (Decision, error) {
 	var d Decision
+	if err := ctx.Err(); err != nil {
+		return d, err
+	}
 	asked := a.agent.lines.waiting.Load() == 0 // nobody waits for anything
 	if asked {
 		var err error
 		if d, err = ask(); err != nil || !d.Over {
-			return err
+			return d, err
 		}
 		if err := denied(ctx, d); err != nil {
-			return err
+			return d, err
 		}
 	}
 	l := a.agent.lines.enter(name)
@@ -87,14 +97,14 @@ func (a *asker) wait(ctx context.Context, name string, ask func() (Decision, err
 	default:
 		asked = false // what it was told is old when its turn comes
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(a.agent.lines.next(l)) {
-			return &DeniedError{Err: ErrDeadline}
+			return d, &DeniedError{Err: ErrDeadline}
 		}
 		select {
 		case l.head <- struct{}{}:
 		case <-ctx.Done():
-			return ctx.Err()
+			return d, ctx.Err()
 		case <-a.agent.stopped:
-			return ErrStopped
+			return d, ErrStopped
 		}
 	}
 	defer func() { <-l.head }()
@@ -104,10 +114,10 @@ func (a *asker) wait(ctx context.Context, name string, ask func() (Decision, err
 		if !asked {
 			var err error
 			if d, err = ask(); err != nil || !d.Over {
-				return err
+				return d, err
 			}
 			if err := denied(ctx, d); err != nil {
-				return err
+				return d, err
 			}
 		}
 		a.agent.lines.tell(l, d.Retry)
@@ -115,9 +125,9 @@ func (a *asker) wait(ctx context.Context, name string, ask func() (Decision, err
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return d, ctx.Err()
 		case <-a.agent.stopped:
-			return ErrStopped
+			return d, ErrStopped
 		}
 	}
 }
@@ -127,7 +137,7 @@ func denied(ctx context.Context, d Decision) error {
 	if never(d) {
 		return &DeniedError{Decision: d, Err: ErrNever}
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d.Retry {
+	if deadline, ok := ctx.Deadline(); ok && (tooLate(d) || time.Until(deadline) < d.Retry) {
 		return &DeniedError{Decision: d, Err: ErrDeadline}
 	}
 	return nil

@@ -26,6 +26,7 @@ type agent struct {
 
 	// mono, boot and real are the clocks of its machine.
 	mono, boot, real vclock.Clock
+	skew             quota.Micros // of the wall clock that chooses windows
 
 	keeper   *lease.Keeper
 	demand   *demand.Tracker
@@ -59,10 +60,11 @@ func (a *agent) start(in quota.Micros) {
 	a.name = fmt.Sprintf("%s-%d.%d", a.region.name, a.number, a.lives)
 	c := w.newClock()
 	a.mono, a.boot, a.real = c, c, c
+	w.setWall(a)
 	a.keeper = lease.New(lease.Config{Region: a.region.name, Agent: a.name, Timing: w.plan.Timing, Rand: w.rand.Float64})
 	a.demand = demand.New(demand.Config{})
 	a.enforcer = enforce.New(enforce.Config{
-		Store: port{a}, Demand: a.demand, Refresh: a.refresh, Loan: w.plan.Timing.Loan,
+		Store: port{a}, Demand: a.demand, Refresh: a.refresh, Loan: w.plan.Timing.Loan, Wall: a.wall,
 		Wake: func() {
 			a.urgent = true
 			a.wake(0)

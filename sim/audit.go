@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/enforce"
 )
@@ -33,7 +34,9 @@ type audit struct {
 
 // tally is the audit of one key.
 type tally struct {
-	judge
+	meters
+	limit           quota.Capacity
+	windows         map[rules.Window]*meters // where the limit counts in fixed windows
 	offered, denied quota.Tokens
 	admitted        map[string]quota.Tokens // by region
 	final           map[string]quota.Tokens // of it, in the time that liveness is measured
@@ -59,7 +62,8 @@ func newAudit(w *World) *audit {
 	a := &audit{w: w, cells: map[string][]Cell{}}
 	for _, k := range w.keys {
 		a.keys = append(a.keys, &tally{
-			judge: judgeOf(k, w.plan.Faults.DriftPPM), admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
+			meters: metersOf(k, w.plan.Faults.DriftPPM), limit: k.limit.Capacity, windows: map[rules.Window]*meters{},
+			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
 		})
 	}
 	return a
@@ -112,7 +116,7 @@ func (w *World) sample() {
 // heldRate is what the ledger counts for a region of the first key.
 func (w *World) heldRate(r *region) quota.Rate {
 	k := w.keys[0]
-	if acct := w.truth.Account(k.key); acct != nil {
+	if acct := w.truth.Account(w.current(k)); acct != nil {
 		held := acct.Reserved(r.name).Add(acct.Borrowed(r.name))
 		for _, n := range acct.Loans() {
 			if n.Lender == r.name {
@@ -124,17 +128,18 @@ func (w *World) heldRate(r *region) quota.Rate {
 	return k.limit.Steady(k.limit.StandingShare(r.name, w.truth.Current().Shares))
 }
 
-func (a *audit) offered(r *region, k int, cost quota.Tokens) {
+func (a *audit) offered(r *region, k int, win rules.Window, cost quota.Tokens) {
 	t := a.keys[k]
 	t.offered += cost
-	t.ideal.Offer(a.w.loop.Now(), cost)
+	t.in(win).ideal.Offer(a.w.loop.Now(), cost)
 	a.cell(r).Offered += cost
 }
 
-func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision) {
+func (a *audit) admitted(r *region, k int, win rules.Window, cost quota.Tokens, d enforce.Decision) {
 	t, now := a.keys[k], a.w.loop.Now()
-	t.meter.Admit(now, cost)
-	t.spare.Admit(now, cost)
+	m := t.in(win)
+	m.meter.Admit(now, cost)
+	m.spare.Admit(now, cost)
 	t.admitted[r.name] += cost
 	a.cell(r).Admitted += cost
 	if a.w.healed && now >= a.w.measureFrom() {
@@ -145,10 +150,10 @@ func (a *audit) admitted(r *region, k int, cost quota.Tokens, d enforce.Decision
 	}
 }
 
-func (a *audit) denied(r *region, k int, cost quota.Tokens, d enforce.Decision) {
+func (a *audit) denied(r *region, k int, win rules.Window, cost quota.Tokens, d enforce.Decision) {
 	t := a.keys[k]
 	t.denied += cost
-	t.spare.Deny(a.w.loop.Now(), cost)
+	t.in(win).spare.Deny(a.w.loop.Now(), cost)
 	a.w.count("denied: " + string(d.Statuses[0].Reason))
 }
 

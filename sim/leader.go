@@ -230,17 +230,18 @@ func (l *leader) nonsense() (ops []ledger.Op) {
 	for range w.rand.IntN(4) {
 		k := w.keys[w.rand.IntN(len(w.keys))]
 		name := w.regions[w.rand.IntN(len(w.regions))].name
+		at := w.current(k)
 		if w.rand.IntN(8) == 0 {
-			ops = append(ops, ledger.Drop{Key: k.key})
+			ops = append(ops, ledger.Drop{Key: at})
 			continue
 		}
 		if w.rand.IntN(3) == 0 {
-			ops = append(ops, l.strangeLoan(k, name))
+			ops = append(ops, l.strangeLoan(at, name))
 			continue
 		}
 		limit := k.limit
 		a := ledger.Assign{
-			Region: name, Key: k.key, Release: w.rand.IntN(6) == 0,
+			Region: name, Key: at, Release: w.rand.IntN(6) == 0,
 			Lease: quota.Capacity{
 				Rate:  quota.Rate{Tokens: quota.Tokens(w.rand.Int64N(int64(limit.Rate.Tokens)*5/4 + 1)), Per: limit.Rate.Per},
 				Burst: quota.Tokens(w.rand.Int64N(int64(limit.Burst)*5/4 + 1)),
@@ -250,7 +251,7 @@ func (l *leader) nonsense() (ops []ledger.Op) {
 		if r := l.ledger.Region(name); r != nil && r.Session != nil {
 			a.Session = r.Session.ID
 		}
-		if acct := l.ledger.Account(k.key); acct != nil {
+		if acct := l.ledger.Account(at); acct != nil {
 			h, _ := acct.Holding(name)
 			a.Prev = h.Epoch
 			if w.rand.IntN(2) == 0 {
@@ -269,7 +270,7 @@ func (l *leader) nonsense() (ops []ledger.Op) {
 }
 
 // strangeLoan returns an operation on loans that no planner would propose now.
-func (l *leader) strangeLoan(k *key, region string) ledger.Op {
+func (l *leader) strangeLoan(k quota.Key, region string) ledger.Op {
 	w := l.w
 	var session quota.SessionID
 	if r := l.ledger.Region(region); r != nil && r.Session != nil {
@@ -277,7 +278,7 @@ func (l *leader) strangeLoan(k *key, region string) ledger.Op {
 	}
 	var epoch quota.Epoch
 	var lenders []string
-	if acct := l.ledger.Account(k.key); acct != nil {
+	if acct := l.ledger.Account(k); acct != nil {
 		h, _ := acct.Holding(region)
 		epoch = h.Epoch
 		for _, n := range acct.Loans() {
@@ -288,9 +289,9 @@ func (l *leader) strangeLoan(k *key, region string) ledger.Op {
 	}
 	switch {
 	case w.rand.IntN(4) == 0:
-		return ledger.EndLoan{Key: k.key, Lender: region}
+		return ledger.EndLoan{Key: k, Lender: region}
 	case len(lenders) > 0 && w.rand.IntN(2) == 0:
-		return ledger.Borrow{Region: region, Session: session, Key: k.key, Prev: epoch, Lenders: lenders}
+		return ledger.Borrow{Region: region, Session: session, Key: k, Prev: epoch, Lenders: lenders}
 	}
-	return ledger.Lend{Region: region, Session: session, Key: k.key, Prev: epoch, For: w.between(0, quota.MicrosOf(w.plan.Timing.Loan)) + 1}
+	return ledger.Lend{Region: region, Session: session, Key: k, Prev: epoch, For: w.between(0, quota.MicrosOf(w.plan.Timing.Loan)) + 1}
 }

@@ -82,6 +82,9 @@ func Long(seed uint64) Plan {
 			}
 		}
 	}
+	if l.unit == "minute" || l.unit == "hour" {
+		return counted(p, seed, 2, windowed(l.unit))
+	}
 	return p
 }
 

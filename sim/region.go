@@ -196,7 +196,7 @@ func (a *agent) standing(incarnation string, k quota.Key, now quota.Micros) buck
 	if adoption == nil {
 		return lease.Uncounted(k, 0)
 	}
-	st := adoption.StandingOf(k, now)
+	st := adoption.StandingAt(k, now, a.wall())
 	if adoption.Incarnation != incarnation {
 		st.Base, st.Since = 0, now
 	}

@@ -13,6 +13,8 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		12611: "a borrower out of reach for a whole loan, whose lender has lent to another since",
 		24775: "the same",
 		10763: "the same",
+		33042: "a share that grew while it was lent, for which nobody made room",
+		8161:  "a loan in flight that ended: the tokens of both in it are gone, which the auditor did not know",
 		43340: "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
 	} {
 		r, err := Run(Draw(seed), seed)

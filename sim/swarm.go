@@ -77,7 +77,7 @@ func Swarm(seed uint64) Plan {
 			}
 		}
 	}
-	return p
+	return counted(p, seed, 6, windowed("minute"))
 }
 
 // swarmLimit is the limit of a random world. It never changes.

@@ -1,7 +1,11 @@
 package sim
 
 import (
+	"slices"
+
+	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 	"github.com/quorate/quorate/regional/lease"
 )
@@ -23,9 +27,11 @@ const (
 // somebody does.
 func (w *World) look() {
 	for i, k := range w.keys[:min(len(w.keys), lookAt)] {
-		sum, ok := w.spendable(k)
-		if headroom := w.audit.keys[i].meter.Headroom(w.loop.Now()); ok && sum > max(0, headroom) {
-			w.violate("Tokens", "%v tokens of %s could be spent at once, and a central bucket would have %v", sum, k.key, headroom)
+		for _, win := range w.windows(k) {
+			sum, ok := w.spendable(k, win)
+			if headroom := w.audit.keys[i].headroom(win, w.loop.Now()); ok && sum > max(0, headroom) {
+				w.violate("Tokens", "%v tokens of %s could be spent at once, and a central bucket would have %v", sum, k.in(win), headroom)
+			}
 		}
 	}
 	for _, r := range w.regions {
@@ -49,23 +55,22 @@ func (w *World) rely(r *region) {
 	}
 }
 
-// spendable is what could be spent of a key at once; ok is false where nobody can
-// say, because a clock stood still or admissions are not charged yet.
-func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
-	acct := w.truth.Account(k.key)
+// spendable is what could be spent of a key, or of one window of it, at once; ok is
+// false where nobody can say, because a clock stood still or admissions are not charged
+// yet.
+func (w *World) spendable(of *key, win rules.Window) (sum quota.Tokens, ok bool) {
+	k := of.in(win)
+	acct := w.truth.Account(k)
 	if acct == nil {
-		acct = w.truth.Opening(k.key)
+		acct = w.truth.Opening(k)
 	}
 	if acct == nil || w.counts["store clocks frozen"] > 0 {
 		return 0, false
 	}
 	sum = acct.Level(w.truth.Clock())
-	borrowed := map[string]bool{} // by regions that may be told so still
 	for _, n := range acct.Loans() {
-		lender := w.region(n.Lender)
-		if rec, _ := lender.store.Read(k.key); lender.time() < rec.Away {
+		if w.lends(k, &n) {
 			sum += n.Tokens
-			borrowed[n.Borrower] = true
 		}
 	}
 	for _, r := range w.regions {
@@ -74,18 +79,48 @@ func (w *World) spendable(k *key) (sum quota.Tokens, ok bool) {
 			return 0, false
 		}
 		if adoption != nil {
-			now := r.time()
-			_, v := r.store.Take(now, []bucket.Ask{{Key: k.key, Standing: adoption.StandingOf(k.key, now)}})
-			sum += max(0, v[0].Level)
+			sum += r.spendable(adoption, of, win)
 		}
-		if h, _ := acct.Holding(r.name); h.Flight != nil && w.mayApply(r, k.key, h.Epoch) {
+		if h, _ := acct.Holding(r.name); h.Flight != nil && w.mayApply(r, k, h.Epoch) {
 			sum += h.Flight.Credit
-			if borrowed[r.name] {
+			if w.mayBorrow(k, acct, r.name, h.Flight) {
 				sum += h.Flight.Borrowed
 			}
 		}
 	}
 	return sum, true
+}
+
+// lends reports whether the lender of a loan still does without its share.
+func (w *World) lends(k quota.Key, n *ledger.Loan) bool {
+	lender := w.region(n.Lender)
+	rec, _ := lender.store.Read(k)
+	return lender.time() < rec.Away
+}
+
+// mayBorrow reports whether a region may still be told of all loans in flight to it:
+// their tokens come with all of them or not at all.
+func (w *World) mayBorrow(k quota.Key, acct *ledger.Account, region string, f *ledger.Flight) bool {
+	told := 0
+	for _, n := range acct.Loans() {
+		if n.Borrower == region && slices.Contains(f.Lenders, n.Lender) && w.lends(k, &n) {
+			told++
+		}
+	}
+	return told == len(f.Lenders)
+}
+
+// spendable is what some agent of the region could spend at once.
+func (r *region) spendable(adoption *lease.Adoption, of *key, win rules.Window) (most quota.Tokens) {
+	now, k := r.time(), of.in(win)
+	for _, a := range r.agents {
+		if of.window(a.wall()) != win {
+			continue
+		}
+		_, v := r.store.Take(now, []bucket.Ask{{Key: k, Standing: adoption.StandingAt(k, now, a.wall())}})
+		most = max(most, v[0].Level)
+	}
+	return most
 }
 
 // mayApply reports whether a region has yet to apply an assignment in flight, and

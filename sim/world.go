@@ -27,6 +27,7 @@ type World struct {
 	seed   uint64
 	loop   vclock.Loop
 	rand   *rand.Rand
+	skews  *rand.Rand // of wall clocks
 	net    *netsim.Net
 	log    *replog.Log
 	faults fault.Plan // in force now
@@ -50,9 +51,9 @@ type World struct {
 // key is one audited identity.
 type key struct {
 	Key
-	key       quota.Key
-	limit     quota.Limit
-	algorithm rules.Algorithm
+	rule  *rules.Rule // that counts it by its first limit, whatever is edited
+	key   quota.Key   // without its window
+	limit quota.Limit
 }
 
 // newWorld assembles a run that has not begun.
@@ -68,7 +69,7 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	w := &World{
-		plan: p, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), faults: p.Faults,
+		plan: p, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), skews: newSkews(seed), faults: p.Faults,
 		truth: ledger.New(), counts: map[string]int{}, refusals: map[refusal]string{},
 	}
 	for _, k := range p.Keys {
@@ -76,7 +77,7 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 		if rule == nil || len(rule.Limits) == 0 {
 			return nil, fmt.Errorf("no rule limits %s %v", k.Domain, k.Entries)
 		}
-		w.keys = append(w.keys, &key{Key: k, key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit, algorithm: rule.Limits[0].Algorithm})
+		w.keys = append(w.keys, &key{Key: k, rule: rule, key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit})
 	}
 	w.audit = newAudit(w)
 	w.net = netsim.New(&w.loop, w.rand, p.Faults.Network)
@@ -200,15 +201,16 @@ func (w *World) request(r *region, k int, hits uint32) {
 		a = r.agents[w.rand.IntN(len(r.agents))]
 	}
 	cost := quota.Whole(uint64(hits))
-	w.audit.offered(r, k, cost)
+	win := w.keys[k].window(a.wall())
+	w.audit.offered(r, k, win, cost)
 	a.decide(req, func(d enforce.Decision, ok bool) {
 		switch {
 		case !ok:
 			w.count("requests without a decision")
 		case d.Over:
-			w.audit.denied(r, k, cost, d)
+			w.audit.denied(r, k, win, cost, d)
 		default:
-			w.audit.admitted(r, k, cost, d)
+			w.audit.admitted(r, k, win, cost, d)
 		}
 	})
 }
@@ -302,6 +304,7 @@ func (a *agent) upset() {
 	w := a.region.w
 	d := w.between(-30*quota.Second, 30*quota.Second)
 	w.count("agent clocks upset")
+	w.setWall(a)
 	if w.rand.IntN(2) == 0 {
 		a.real.Step(w.loop.Now(), d)
 		return

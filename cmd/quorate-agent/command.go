@@ -31,10 +31,10 @@ type options struct {
 	Redis redisOptions
 
 	GRPCAddr  string `key:"grpc_addr" usage:"address of Envoy's rate limit service, empty for none"`
-	HTTPAddr  string `key:"http_addr" usage:"address of /json and /v1/check, empty for none"`
+	HTTPAddr  string `key:"http_addr" usage:"address of /json, /v1/check and /v1/settle, empty for none"`
 	AdminAddr string `key:"admin_addr" usage:"address of metrics, health, explain and pprof, empty for none; it has no authentication"`
 
-	Headers    []string `key:"headers" usage:"header fields to add to rate limit service replies: x-ratelimit, ietf, retry-after, reason, or all of these; explain, why each descriptor was answered as it was; epoch, X-RateLimit-Reset as a Unix time (of /v1/check too)"`
+	Headers    []string `key:"headers" usage:"header fields to add to rate limit service replies: x-ratelimit, ietf, retry-after, reason, delay, or all of these; explain, why each descriptor was answered as it was; epoch, X-RateLimit-Reset as a Unix time (of /v1/check too)"`
 	Metadata   bool     `key:"metadata" usage:"add the deciding rules to rate limit service replies as dynamic metadata"`
 	Reflection bool     `key:"reflection" usage:"let gRPC tools list the services"`
 	ShadowMode bool     `key:"shadow_mode" usage:"let every request pass and count what would have been denied"`
@@ -146,7 +146,7 @@ func style(kinds []string) (s headers.Style, err error) {
 	for _, k := range kinds {
 		switch strings.ToLower(strings.TrimSpace(k)) {
 		case "all":
-			s.Legacy, s.IETF, s.RetryAfter, s.Reason = true, true, true, true
+			s.Legacy, s.IETF, s.RetryAfter, s.Reason, s.Delay = true, true, true, true, true
 		case "x-ratelimit":
 			s.Legacy = true
 		case "ietf":
@@ -155,13 +155,15 @@ func style(kinds []string) (s headers.Style, err error) {
 			s.RetryAfter = true
 		case "reason":
 			s.Reason = true
+		case "delay":
+			s.Delay = true
 		case "explain":
 			s.Explain = true
 		case "epoch":
 			s.Epoch = true
 		case "", "none":
 		default:
-			return s, fmt.Errorf("headers: %q is none of x-ratelimit, ietf, retry-after, reason, all, explain, epoch", k)
+			return s, fmt.Errorf("headers: %q is none of x-ratelimit, ietf, retry-after, reason, delay, all, explain, epoch", k)
 		}
 	}
 	return s, nil

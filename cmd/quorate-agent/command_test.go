@@ -105,8 +105,9 @@ func TestStyle(t *testing.T) {
 		"all":     {[]string{"all"}, headers.Full()},
 		"some":    {[]string{"IETF", " retry-after"}, headers.Style{IETF: true, RetryAfter: true}},
 		"beside all": {[]string{"epoch", "all", "explain"}, headers.Style{
-			Legacy: true, IETF: true, RetryAfter: true, Reason: true, Explain: true, Epoch: true,
+			Legacy: true, IETF: true, RetryAfter: true, Reason: true, Delay: true, Explain: true, Epoch: true,
 		}},
+		"delay":    {[]string{"delay"}, headers.Style{Delay: true}},
 		"explicit": {[]string{"none"}, headers.Style{}},
 	} {
 		if have, err := style(c.kinds); err != nil || have != c.want {

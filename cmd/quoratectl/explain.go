@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/cmd/internal/cli"
 	"github.com/quorate/quorate/cmd/internal/output"
+	"github.com/quorate/quorate/coordinator/rules"
 	quoratev1 "github.com/quorate/quorate/proto/quorate/v1"
 )
 
@@ -19,6 +20,9 @@ type explained struct {
 	Rule      string `json:"rule"`
 	LimitName string `json:"limit_name"`
 	Unlimited bool   `json:"unlimited"`
+	// Algorithm is empty when unlimited, and from a server that does not know it.
+	Algorithm string `json:"algorithm"`
+	Shape     bool   `json:"shape"`
 	// AccountOpen says that the key outgrew the standing shares.
 	AccountOpen bool     `json:"account_open"`
 	Account     *account `json:"account"` // null when unlimited
@@ -40,6 +44,7 @@ type demand struct {
 func toExplained(l *quoratev1.ExplainedLimit) explained {
 	e := explained{
 		Rule: l.GetRule(), LimitName: l.GetLimitName(), Unlimited: l.GetUnlimited(), AccountOpen: l.GetAccountOpen(), Demand: []demand{},
+		Algorithm: l.GetAlgorithm(), Shape: l.GetShape(),
 	}
 	if a := l.GetAccount(); a != nil {
 		to := toAccount(a)
@@ -126,6 +131,18 @@ func (t *tool) printExplanation(c *cobra.Command, a *quoratev1.ExplainResponse, 
 	return err
 }
 
+// means says how the limit is applied where that is not what everybody expects.
+func (e explained) means() string {
+	text := ""
+	if e.Algorithm != "" && e.Algorithm != rules.TokenBucket.String() {
+		text = ", " + e.Algorithm
+	}
+	if e.Shape {
+		text += ", shaped"
+	}
+	return text
+}
+
 // draw prints one limit: what it is, then a line per region.
 func (e explained) draw(w io.Writer, version uint64) error {
 	name := e.Rule
@@ -142,7 +159,7 @@ func (e explained) draw(w io.Writer, version uint64) error {
 	if !e.AccountOpen {
 		pool += " (no account: every region serves its standing share)"
 	}
-	head = append(head, []string{"key", a.Key}, []string{"limit", a.Limit.String()}, []string{"pool", pool})
+	head = append(head, []string{"key", a.Key}, []string{"limit", a.Limit.String() + e.means()}, []string{"pool", pool})
 	if err := output.Columns(w, nil, head); err != nil {
 		return err
 	}

@@ -261,11 +261,14 @@ func (n *fakeNode) Explain(ctx context.Context, q *quoratev1.ExplainRequest) (*q
 	}
 	a := &quoratev1.ExplainResponse{RulesVersion: n.cluster.version, Considered: []string{"user: " + strings.Join(words, " ")}}
 	if q.GetEntries()[0].GetKey() == "user" {
-		a.Limits = []*quoratev1.ExplainedLimit{{Rule: "api/user", Account: alice, AccountOpen: true, Demand: []*quoratev1.RegionDemand{
+		a.Limits = []*quoratev1.ExplainedLimit{{Rule: "api/user", Account: alice, AccountOpen: true, Algorithm: "token_bucket", Demand: []*quoratev1.RegionDemand{
 			{Region: "ap", ReportedUs: -1},
 			{Region: "eu", ArrivalsPerS: 25.04, AdmittedPerS: 6.6, DeniedPerS: 18.4, LevelMicrotokens: 400_000, ReportedUs: 120_000, Reason: "lease_empty"},
 			{Region: "us", ArrivalsPerS: 1, AdmittedPerS: 1, LevelMicrotokens: 30_000_000, ReportedUs: 2_000_000},
 		}}}
+	}
+	if q.GetEntries()[0].GetKey() == "partner" {
+		a.Limits = []*quoratev1.ExplainedLimit{{Rule: "api/partner", Account: alice, Algorithm: "leaky_bucket", Shape: true}}
 	}
 	return a, nil
 }

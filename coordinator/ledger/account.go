@@ -19,6 +19,9 @@ type Account struct {
 	// returns are of a sliding window only, by time. They are never changed in place,
 	// so that snapshots may share them.
 	returns []Return
+	// window is the length of the fixed window that the key names, 0 for none. Of such
+	// an account at is the last change.
+	window quota.Micros
 }
 
 // Holding is what one region has of an account beyond its standing share.
@@ -150,7 +153,7 @@ func (a *Account) Level(clock quota.Micros) quota.Tokens {
 }
 
 func (a *Account) filled(clock quota.Micros) (quota.Tokens, quota.Micros) {
-	if a.window() > 0 {
+	if a.sliding() > 0 {
 		return a.matured(clock), 0
 	}
 	p := a.Pool()
@@ -196,7 +199,7 @@ func (l *Ledger) change(a *Account, f func()) {
 	l.sum -= a.digest()
 	a.settle(l.clock)
 	f()
-	if a.window() > 0 {
+	if a.sliding() > 0 {
 		a.balance(l.clock)
 	}
 	a.clamp()
@@ -246,7 +249,7 @@ func (l *Ledger) assign(op Assign) error {
 	if op.Credit > 0 && (op.Credit > growth.Burst || op.Credit > a.Level(l.clock)) {
 		return ErrCredit
 	}
-	if a.window() > 0 {
+	if a.sliding() > 0 {
 		if err := l.admits(r, op, lease, growth.Burst); err != nil {
 			return err
 		}
@@ -285,7 +288,7 @@ func (l *Ledger) confirm(op Confirm) error {
 	l.change(a, func() {
 		before := a.Reserved(op.Region)
 		f := h.Flight
-		if a.window() > 0 {
+		if a.sliding() > 0 {
 			a.confirm(h, before, op.Surrendered)
 			return
 		}
@@ -321,7 +324,7 @@ func (l *Ledger) drop(op Drop) error {
 }
 
 // Idle reports whether the account may be dropped: no lease is held, nothing is
-// on loan and the pool is full (I7).
+// on loan, and the pool is full or its window over (I7).
 func (a *Account) Idle(clock quota.Micros) bool {
-	return len(a.held) == 0 && len(a.loans) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)
+	return len(a.held) == 0 && len(a.loans) == 0 && (a.over(clock) || a.Level(clock) >= max(a.Pool().Burst, 0))
 }

@@ -85,7 +85,7 @@ func (l *Ledger) setRules(op SetRules) error {
 	if slices.Equal(op.Sources, cur.Sources) {
 		return nil
 	}
-	set, err := rules.Parse(op.Sources)
+	set, err := rules.Accepted(op.Sources)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRules, err)
 	}

@@ -41,7 +41,8 @@
 //	I6 Clock. The ledger clock never goes back and stands still across a change
 //	   of term. An entry of an older term than the last is refused whole.
 //	I7 Never seen. An account is dropped only when no lease is held and its pool
-//	   is full: then it equals an account that never was. Where standing shares
+//	   is full: then it equals an account that never was; or when nobody can be in
+//	   the window that its key names any more (window.go). Where standing shares
 //	   have shrunk, an account opens with a pool that starts at what the shares
 //	   left and fills from there.
 //	I8 Identity. State is a function of the entries applied: equal index, equal

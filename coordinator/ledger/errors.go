@@ -36,7 +36,8 @@ var (
 	ErrLent = errors.New("loan is not over")
 	// ErrInvalid: an amount is out of range.
 	ErrInvalid = errors.New("amount out of range")
-	// ErrNotIdle: the account holds leases, or its pool is not full.
+	// ErrNotIdle: the account holds leases, or its pool is not full and its window,
+	// if it has one, not over.
 	ErrNotIdle = errors.New("account is in use")
 	// ErrVersion: the version moved since the edit was prepared.
 	ErrVersion = errors.New("version has moved")

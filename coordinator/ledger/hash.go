@@ -126,10 +126,10 @@ func (a *Account) encodeLoans(e *encoder) {
 
 // encodeWindow adds what concerns sliding windows, and nothing for a bucket.
 func (a *Account) encodeWindow(e *encoder) {
-	if a.window() == 0 {
+	if a.sliding() == 0 {
 		return
 	}
-	e.int(int64(a.window()))
+	e.int(int64(a.sliding()))
 	for _, r := range a.returns {
 		e.int(int64(r.At))
 		e.int(int64(r.Tokens))

@@ -16,6 +16,8 @@ var documents = [][]quota.Source{
 	{{Name: "api.yaml", Text: document(2000, "minute", 0.3)}},
 	{{Name: "api.yaml", Text: document(200, "second", 0.6)}},
 	{{Name: "api.yaml", Text: "domain: api\ndescriptors: []\n"}},
+	{{Name: "api.yaml", Text: windowDocument(100, "minute", 0.3)}},
+	{{Name: "api.yaml", Text: windowDocument(100, "minute", 0.1)}},
 }
 
 func document(n int, unit string, standing float64) string {

@@ -132,7 +132,7 @@ func (l *Ledger) lend(op Lend) error {
 	if a == nil || a.Orphaned() {
 		return ErrNoRule
 	}
-	if a.window() > 0 {
+	if a.sliding() > 0 {
 		return ErrNoLoan // whoever borrowed would use what its lender has used
 	}
 	h, err := a.vacant(op.Region, op.Prev)
@@ -143,8 +143,8 @@ func (l *Ledger) lend(op Lend) error {
 		return ErrLeased
 	}
 	switch n := a.loan(op.Region); {
-	case n == nil && a.Share(op.Region).IsZero():
-		return ErrNoLoan
+	case n == nil && a.Share(op.Region).IsZero(), a.Windowed():
+		return ErrNoLoan // of windows a region has its share whatever its store knows of loans
 	case n != nil && op.For < n.Left(l.term, l.at):
 		return ErrInvalid // a borrower may have been told of more
 	}

@@ -84,7 +84,7 @@ func Restore(s State) (*Ledger, error) {
 	}
 	l.configs = nil
 	for _, c := range s.Configs {
-		set, err := rules.Parse(c.Sources)
+		set, err := rules.Accepted(c.Sources)
 		if err != nil {
 			return nil, fmt.Errorf("restore configuration %d: %w", c.Version, err)
 		}
@@ -112,7 +112,10 @@ func Restore(s State) (*Ledger, error) {
 		if t.orphaned {
 			t = l.terms.orphan(&Account{Key: a.Key, terms: &terms{limit: a.Limit}})
 		}
-		acct := &Account{Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans), returns: slices.Clone(a.Returns)}
+		acct := &Account{
+			Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans),
+			returns: slices.Clone(a.Returns), window: windowOf(a.Key),
+		}
 		l.accounts[a.Key] = acct
 		l.sum += acct.digest()
 	}

@@ -3,305 +3,187 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// windows are versions of a rule with a sliding window.
-var windows = [][]quota.Source{
-	{{Name: "api.yaml", Text: slidingDocument(100, 0.1)}},
-	{{Name: "api.yaml", Text: slidingDocument(100, 0.6)}},
-	{{Name: "api.yaml", Text: slidingDocument(40, 0.3)}},
-}
-
-func slidingDocument(n int, standing float64) string {
+func windowDocument(n int, unit string, standing float64) string {
 	return fmt.Sprintf(`domain: api
 descriptors:
   - key: user
     rate_limit:
       requests_per_unit: %d
-      unit: second
-      quota: {algorithm: sliding_window_log, standing_share: %g}
-`, n, standing)
+      unit: %s
+      quota: {standing_share: %g, algorithm: fixed_window}
+`, n, unit, standing)
 }
 
-// miscounted says what is wrong with what an account of a sliding window counts.
-func miscounted(a *Account) string {
-	if a.window() == 0 {
-		if len(a.returns) > 0 {
-			return "a bucket has returns"
-		}
-		return ""
-	}
-	coming, pool := a.coming(), max(a.Pool().Burst, 0)
-	switch {
-	case a.level+coming != pool:
-		return fmt.Sprintf("level %v and returns %v are not the pool's %v", a.level, a.returns, pool)
-	case len(a.returns) > maxReturns || !slices.IsSortedFunc(a.returns, func(a, b Return) int { return int(a.At - b.At) }):
-		return fmt.Sprintf("returns %v", a.returns)
-	}
-	for _, r := range a.returns {
-		if r.Tokens <= 0 {
-			return fmt.Sprintf("returns %v", a.returns)
-		}
-	}
-	for i := range a.held {
-		if h := &a.held[i]; h.Lease.Rate.Tokens != 0 || h.Flight != nil && h.Flight.Lease.Rate.Tokens != 0 {
-			return "a lease has a rate"
-		}
-	}
-	return ""
-}
+// bobs is bob's window that begins after n minutes of Unix time.
+func bobs(n int) quota.Key { return quota.Key(fmt.Sprintf("api|user=bob##%d+60", 60*n)) }
 
-// anyPlaces completes an assignment for a sliding window, half of them so that the
-// ledger has no reason to refuse it.
-func anyPlaces(t *rapid.T, a *Account, op Assign) Assign {
-	op.Lease = a.none()
-	op.Release = rapid.IntRange(0, 3).Draw(t, "release") == 0
-	op.Lease.Burst = quota.Tokens(rapid.Int64Range(0, 120_000_000).Draw(t, "lease"))
-	if rapid.Bool().Draw(t, "grow") {
-		op.Lease.Burst = a.Reserved(op.Region).Burst + quota.Tokens(rapid.Int64Range(0, max(0, int64(a.level))).Draw(t, "growth"))
-	}
-	op.Credit = max(0, op.Lease.Burst-a.Reserved(op.Region).Burst)
-	if rapid.IntRange(0, 9).Draw(t, "wrong") == 0 {
-		op.Credit++
-	}
-	return op
-}
+const minute = 60 * quota.Second
 
-// slots is three regions with a sliding window of 100 in a second, of which each has
-// a standing share of 3.
-type slots struct {
-	*driver
-	key quota.Key
-}
-
-func newSlots(t *testing.T) *slots {
-	d := &driver{TB: t, Ledger: New()}
-	d.must(
-		Found{Cluster: "c1", Shares: quota.Shares{{Region: "eu", Weight: 1}, {Region: "us", Weight: 1}, {Region: "ap", Weight: 1}}},
-		SetRules{Sources: windows[0]},
-	)
+// windowed is found with 100 requests a minute, in windows: standing shares of 10.
+func windowed(t testing.TB) *driver {
+	d := found(t)
+	d.must(SetRules{Sources: documents[5]})
 	for _, r := range []string{"ap", "eu", "us"} {
-		d.must(OpenSession{Region: r, Incarnation: r + "-1"})
 		d.adopt(r)
 	}
-	return &slots{d, userKey(t, "bob") + "##log+1"}
+	return d
 }
 
-func (s *slots) epoch(region string) quota.Epoch {
-	if a := s.Account(s.key); a != nil {
-		h, _ := a.Holding(region)
-		return h.Epoch
+func (d *driver) inWindow(region string, k quota.Key, burst, credit quota.Tokens) Assign {
+	a := Assign{
+		Region: region, Session: d.session(region), Key: k, Credit: credit,
+		Lease: quota.Capacity{Rate: quota.Rate{Per: minute}, Burst: burst},
 	}
-	return 0
+	if acct := d.Account(k); acct != nil {
+		if h, ok := acct.Holding(region); ok {
+			a.Prev = h.Epoch
+		}
+	}
+	return a
 }
 
-func (s *slots) lease(region string, tokens, credit uint64) Assign {
-	return Assign{
-		Region: region, Session: s.session(region), Key: s.key, Prev: s.epoch(region), Credit: quota.Whole(credit),
-		Lease: quota.Capacity{Rate: quota.Rate{Per: quota.Second}, Burst: quota.Whole(tokens)},
+func (d *driver) confirmed(region string, k quota.Key, surrendered quota.Tokens) {
+	d.Helper()
+	h, _ := d.Account(k).Holding(region)
+	d.must(Confirm{Region: region, Session: d.session(region), Key: k, Epoch: h.Epoch, Surrendered: surrendered})
+}
+
+func TestAWindowIsNeverRefilled(t *testing.T) {
+	const tok = quota.Token
+	d := windowed(t)
+	k := bobs(7)
+	d.must(d.inWindow("us", k, 50*tok, 40*tok))
+	d.confirmed("us", k, 0)
+	d.now += 30 * quota.Second
+	if have := d.Account(k).Level(d.Clock()); have != 30*tok {
+		t.Errorf("after half a minute the pool has %v, want 30", have)
+	}
+	d.must(EndSession{Region: "us", Session: d.session("us")})
+	d.now += 30 * quota.Second
+	if have := d.Account(k).Level(d.Clock()); have != 30*tok {
+		t.Errorf("after the end of the session the pool has %v, want 30: what it held counts as spent", have)
+	}
+	if err := d.do(d.inWindow("eu", k, 41*tok, 31*tok)); !errors.Is(err, ErrCredit) {
+		t.Errorf("a credit of more than there is left: have %v, want %v", err, ErrCredit)
+	}
+	d.must(d.inWindow("eu", bobs(8), 80*tok, 70*tok)) // the next window has all of it
+	if err := d.do(Assign{Region: "eu", Session: d.session("eu"), Key: bobs(9), Lease: perSecond(50).In(minute)}); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("a lease with a rate: have %v, want %v", err, ErrNoRoom)
 	}
 }
 
-func (s *slots) confirmed(region string, surrendered uint64) Confirm {
-	return Confirm{Region: region, Session: s.session(region), Key: s.key, Epoch: s.epoch(region), Surrendered: quota.Whole(surrendered)}
-}
-
-// want compares the pool, what comes back to it, and one region's lease.
-func (s *slots) want(what string, level, coming, us uint64) {
-	s.Helper()
-	a := s.Account(s.key)
-	have := [3]quota.Tokens{a.Level(s.Clock()), a.coming() - first(a.mature(s.Clock())), a.Reserved("us").Burst}
-	if want := [3]quota.Tokens{quota.Whole(level), quota.Whole(coming), quota.Whole(us)}; have != want {
-		s.Errorf("%s: have level, returns and lease of us %v, want %v", what, have, want)
+// An account that is dropped while its window runs would come back full.
+func TestAWindowsAccountIsKeptUntilNobodyIsInIt(t *testing.T) {
+	const tok = quota.Token
+	d := windowed(t)
+	k := bobs(7)
+	d.must(d.inWindow("us", k, 50*tok, 40*tok))
+	d.confirmed("us", k, 0)
+	d.now += windowSpan(minute) + quota.Second
+	if err := d.do(Drop{Key: k}); !errors.Is(err, ErrNotIdle) {
+		t.Errorf("drop with a lease: have %v, want %v", err, ErrNotIdle)
 	}
-	if problem := miscounted(a); problem != "" {
-		s.Errorf("%s: %s", what, problem)
-	}
-}
-
-func first[A, B any](a A, _ B) A { return a }
-
-// tick lets time pass on the ledger's clock.
-func (s *slots) tick(by quota.Micros) {
-	s.now += by
-	s.must()
-}
-
-func TestWhatIsInUseStaysWithItsRegion(t *testing.T) {
-	s := newSlots(t)
-	s.must(s.lease("us", 53, 50))
-	s.must(s.confirmed("us", 0))
-	s.want("grown by its credit", 41, 0, 53)
-	s.must(s.lease("us", 10, 0))
-	s.want("a shrink frees nothing before it is confirmed", 41, 0, 53)
-	s.must(s.confirmed("us", 20))
-	s.want("23 of 43 are in use", 61, 0, 33)
-	s.must(s.lease("us", 10, 0), s.confirmedNext("us", 23))
-	s.want("and later are not", 84, 0, 10)
-
-	release := s.lease("us", 0, 0)
+	release := d.inWindow("us", k, 0, 0)
 	release.Release = true
-	s.must(release)
-	s.must(s.confirmed("us", 3))
-	s.want("a lease that is in use is not released", 87, 0, 7)
-	release.Prev = s.epoch("us")
-	s.must(release)
-	s.must(s.confirmed("us", 4))
-	s.want("released", 91, 0, 3)
-	if _, held := s.Account(s.key).Holding("us"); held {
-		t.Error("us holds a lease still")
+	d.must(release)
+	d.confirmed("us", k, 0)
+	d.now += minute + leastMargin
+	if err := d.do(Drop{Key: k}); !errors.Is(err, ErrNotIdle) {
+		t.Errorf("drop %v before the end of the margin: have %v, want %v", d.Account(k).Left(d.Clock()).Duration(), err, ErrNotIdle)
 	}
-	if !s.Account(s.key).Idle(s.Clock()) {
-		t.Error("the account is not idle")
+	d.now += 2 * quota.Second
+	d.must(Drop{Key: k})
+	if d.Account(k) != nil {
+		t.Error("the account is still there")
 	}
 }
 
-// confirmedNext is confirmed for the assignment before it in the same batch.
-func (s *slots) confirmedNext(region string, surrendered uint64) Confirm {
-	c := s.confirmed(region, surrendered)
-	c.Epoch = s.Region(region).Session.Epochs + 1
-	return c
-}
-
-func TestAnEndedSessionBlocksItsPlacesForAWindow(t *testing.T) {
-	s := newSlots(t)
-	s.must(s.lease("us", 53, 50))
-	s.must(s.confirmed("us", 0))
-	s.must(s.lease("us", 63, 10)) // lost on its way
-	s.must(EndSession{Region: "us", Session: s.session("us")})
-	s.want("ended", 31, 60, 3)
-	s.must(OpenSession{Region: "us", Incarnation: "us-1"})
-	if err := s.do(s.lease("us", 35, 32)); !errors.Is(err, ErrCredit) {
-		t.Errorf("a lease of what may be in use: have %v, want %v", err, ErrCredit)
-	}
-	s.tick(quota.Second + 19_999)
-	s.want("a microsecond before", 31, 60, 3)
-	if s.Account(s.key).Idle(s.Clock()) {
-		t.Error("an account that waits for what is in use is idle")
-	}
-	s.tick(1)
-	s.want("a window later, by the slowest clock", 91, 0, 3)
-	restored, err := Restore(s.Snapshot())
-	if err != nil || restored.Hash() != s.Hash() {
-		t.Errorf("restored: %v", err)
-	}
-}
-
-// A new leader's clock begins anew, and the ledger's stands still meanwhile.
-func TestReturnsWaitForTheLedgerClock(t *testing.T) {
-	s := newSlots(t)
-	s.must(s.lease("us", 53, 50))
-	s.must(EndSession{Region: "us", Session: s.session("us")})
-	s.Apply(s.Index()+1, Batch{Term: 2, At: 900 * quota.Second})
-	s.want("after a change of leaders", 41, 50, 3)
-	s.Apply(s.Index()+1, Batch{Term: 2, At: 902 * quota.Second})
-	s.want("on the clock of the next", 91, 0, 3)
-}
-
-func TestAShareThatShrinksComesBackAWindowLater(t *testing.T) {
-	s := newSlots(t)
-	s.must(SetRules{Sources: windows[1]}) // shares of 20
-	for _, r := range []string{"ap", "eu", "us"} {
-		s.adopt(r)
-	}
-	s.must(s.lease("eu", 25, 5))
-	s.want("large shares", 35, 0, 20)
-	s.must(SetRules{Sources: windows[0]})
-	s.must(Offer{Region: "us", Version: s.Current().Version})
-	s.want("offered", 35, 0, 20)
-	s.must(Adopted{Region: "us", Version: s.Current().Version})
-	s.want("adopted", 35, 17, 3)
-	unseen := s.Opening(userKey(t, "ann") + "##log+1")
-	if unseen.Level(s.Clock()) != quota.Whole(40) || unseen.coming() != quota.Whole(17) {
-		t.Errorf("an unseen key opens with %v and %v", unseen.Level(s.Clock()), unseen.returns)
-	}
-	s.tick(quota.Second + quota.Second/50)
-	s.want("a window later", 52, 0, 3)
-	if unseen := s.Opening(userKey(t, "ann") + "##log+1"); unseen.Level(s.Clock()) != quota.Whole(57) {
-		t.Errorf("an unseen key opens with %v a window later", unseen.Level(s.Clock()))
-	}
-}
-
-// The region has given up what it had beyond the large share, and may still occupy that.
-func TestAShareThatShrinksWhileALeaseIsReleased(t *testing.T) {
-	s := newSlots(t)
-	s.must(SetRules{Sources: windows[1]}) // shares of 20
-	for _, r := range []string{"ap", "eu", "us"} {
-		s.adopt(r)
-	}
-	s.must(s.lease("us", 30, 10))
-	s.must(s.confirmed("us", 0))
-	release := s.lease("us", 0, 0)
-	release.Release = true
-	s.must(release)
-	s.must(SetRules{Sources: windows[0]})
-	s.adopt("us")
-	s.must(s.confirmed("us", 10))
-	s.want("released", 40, 17, 3)
-}
-
-func TestALimitThatIsRaisedComesAWindowLater(t *testing.T) {
-	s := newSlots(t)
-	s.must(SetRules{Sources: windows[2]}) // 40
-	s.must(s.lease("us", 13, 10))
-	s.must(s.confirmed("us", 0))
-	s.want("lowered", 21, 0, 13)
-	s.must(SetRules{Sources: windows[0]}) // 100
-	s.want("raised", 21, 60, 13)
-	s.must(SetRules{Sources: windows[2]})
-	s.want("lowered again", 0, 21, 13)
-	s.tick(2 * quota.Second)
-	s.want("later", 21, 0, 13)
-}
-
-func TestAssignmentsForASlidingWindow(t *testing.T) {
+func TestWindowSpan(t *testing.T) {
 	for _, tt := range []struct {
-		reason string
-		op     func(s *slots) Op
-		want   error
+		reason       string
+		length, want quota.Micros
 	}{
-		{"a lease grows by its credit", func(s *slots) Op { return s.lease("us", 20, 17) }, nil},
-		{"less credit than growth", func(s *slots) Op { return s.lease("us", 20, 16) }, ErrCredit},
-		{"more credit than growth", func(s *slots) Op { return s.lease("us", 20, 18) }, ErrCredit},
-		{"more than the pool has", func(s *slots) Op { return s.lease("us", 95, 92) }, ErrNoRoom},
-		{"a rate", func(s *slots) Op { a := s.lease("us", 20, 17); a.Lease.Rate.Tokens = 1; return a }, ErrNoRoom},
-		{"a share is never lent", func(s *slots) Op {
-			s.must(s.lease("eu", 4, 1))
-			return Lend{Region: "us", Session: s.session("us"), Key: s.key, For: quota.Second}
-		}, ErrNoLoan},
-		{"its share may be growing", func(s *slots) Op {
-			s.must(SetRules{Sources: windows[1]})
-			s.must(Offer{Region: "us", Version: s.Current().Version})
-			return s.lease("us", 30, 10)
-		}, ErrInFlight},
-		{"its share has grown", func(s *slots) Op {
-			s.must(SetRules{Sources: windows[1]})
-			s.adopt("us")
-			return s.lease("us", 30, 10)
-		}, nil},
+		{"a short window has the least margin", minute, 61*quota.Second + quota.Second/5 + 600*quota.Second},
+		{"half an hour its own length", 1800 * quota.Second, 3636 * quota.Second},
+		{"a day the most", 86400 * quota.Second, 86400*quota.Second + 1728*quota.Second + 3600*quota.Second},
 	} {
-		s := newSlots(t)
-		if err := s.do(tt.op(s)); !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
-			t.Errorf("%s: have %v, want %v", tt.reason, err, tt.want)
+		if have := windowSpan(tt.length); have != tt.want {
+			t.Errorf("%s: have %v, want %v", tt.reason, have.Duration(), tt.want.Duration())
 		}
 	}
 }
 
-func TestReturnsAreBounded(t *testing.T) {
-	s := newSlots(t)
-	s.must(s.lease("eu", 4, 1))
-	for range 30 {
-		s.must(s.lease("us", 4, 1))
-		s.must(EndSession{Region: "us", Session: s.session("us")}, OpenSession{Region: "us", Incarnation: "us-1"})
-		s.tick(10_000)
+func TestBeginsAfter(t *testing.T) {
+	const day = 86400 * quota.Second
+	for _, tt := range []struct {
+		reason    string
+		per, want quota.Micros
+	}{
+		{"a minute, and what clocks differ by on both sides of it", minute, 61*quota.Second + quota.Second/5 + 120*quota.Second},
+		{"more than the longest month in which clocks are put back", 30 * day, (31*day + 26*3600*quota.Second + 21600*quota.Second) * 51 / 50},
+		{"more than the longest year", 365 * day, 366*day + 26*3600*quota.Second},
+	} {
+		if have := beginsAfter(tt.per); have < tt.want || tt.per == minute && have != tt.want {
+			t.Errorf("%s: have %v, want %v", tt.reason, have.Duration(), tt.want.Duration())
+		}
 	}
-	s.want("thirty sessions in a third of a second", 60, 30, 3)
-	s.tick(quota.Second + quota.Second/50 - 10_000)
-	s.want("a window after the last", 90, 0, 3)
+}
+
+func TestWindowsAreNotLent(t *testing.T) {
+	d := windowed(t)
+	d.must(d.inWindow("us", bobs(7), 50*quota.Token, 0))
+	if err := d.do(Lend{Region: "eu", Session: d.session("eu"), Key: bobs(7), For: minute}); !errors.Is(err, ErrNoLoan) {
+		t.Errorf("have %v, want %v", err, ErrNoLoan)
+	}
+}
+
+// Where standing shares shrink, the windows that run may have spent them, and those
+// that begin later have not.
+func TestWindowsOpenWithoutTheTokensOfShrunkShares(t *testing.T) {
+	const tok = quota.Token
+	d := windowed(t)
+	d.must(SetRules{Sources: documents[6]}) // standing 0.1: shares of 3
+	for _, r := range []string{"ap", "eu", "us"} {
+		d.adopt(r)
+	}
+	d.must(d.inWindow("us", bobs(7), 4*tok, 0))
+	if have := d.Account(bobs(7)).Level(d.Clock()); have != 70*tok {
+		t.Errorf("a window that may have begun before: have %v, want 70", have)
+	}
+	restored, err := Restore(d.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Ledger = restored
+	d.now += beginsAfter(minute) - quota.Second
+	d.must(d.inWindow("us", bobs(8), 4*tok, 0))
+	if have := d.Account(bobs(8)).Level(d.Clock()); have != 70*tok {
+		t.Errorf("a window that may just have: have %v, want 70", have)
+	}
+	d.now += quota.Second
+	d.must(d.inWindow("us", bobs(9), 4*tok, 0))
+	if have := d.Account(bobs(9)).Level(d.Clock()); have != 90*tok {
+		t.Errorf("a window that has not: have %v, want 91, less what is reserved for the lease", have)
+	}
+}
+
+// An edit of the unit begins to count anew: the old windows are nobody's any more.
+func TestAnEditOfTheWindowsBeginsANewCount(t *testing.T) {
+	d := windowed(t)
+	d.must(d.inWindow("us", bobs(60), 50*quota.Token, 0))
+	d.must(SetRules{Sources: []quota.Source{{Name: "api.yaml", Text: windowDocument(100, "hour", 0.3)}}})
+	if !d.Account(bobs(60)).Orphaned() {
+		t.Error("the minute is still counted")
+	}
+	if d.Opening("api|user=bob##3600+3600") == nil || d.Opening(bobs(61)) != nil {
+		t.Error("hours should be counted, and minutes should not")
+	}
+	if err := d.do(Assign{Region: "eu", Session: d.session("eu"), Key: bobs(61), Lease: quota.Capacity{Rate: quota.Rate{Per: minute}}}); !errors.Is(err, ErrNoRule) {
+		t.Errorf("have %v, want %v", err, ErrNoRule)
+	}
 }

@@ -18,6 +18,7 @@ type entry struct {
 	bare    bool         // the account must be opened without credit
 	scale   scale        // of the limit at the last plan
 	since   quota.Micros // when it came into the book
+	heard   quota.Micros // the last report, since at first
 	told    []told       // what borrowers know of the loans, and since when
 	toldAt  quota.Micros
 }

@@ -23,6 +23,9 @@ func (t *table) decide(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) 
 		}
 		return t.lend(ops, now, cfg, e), shortage{}
 	}
+	if t.windowed {
+		return t.window(ops, now, e)
+	}
 	credit := !e.bare
 	t.divide(cfg)
 	before := len(ops)

@@ -33,6 +33,7 @@ type demand struct {
 type scale struct {
 	burst  int64        // whole tokens
 	second float64      // tokens a second
+	denied float64      // tokens a second that denials may add to the demand
 	per    float64      // seconds of the limit's period
 	full   float64      // seconds from empty to full
 	span   quota.Micros // memory of the steady rate
@@ -43,6 +44,10 @@ func scaleOf(l quota.Limit, cfg Config) scale {
 	s := scale{burst: l.Burst.Floor(), second: l.Rate.PerSecond(), per: seconds(l.Rate.Per), full: math.Inf(1)}
 	if l.Window > 0 {
 		s.second = l.Steady(l.Capacity).PerSecond()
+	}
+	s.denied = 2 * s.second
+	if s.second == 0 {
+		s.denied = 2 * float64(s.burst) / seconds(horizon) // of a window: twice all of it
 	}
 	if s.second > 0 {
 		s.full = float64(s.burst) / s.second
@@ -67,7 +72,7 @@ func (d *demand) observe(now quota.Micros, u quota.Usage, agent string, s scale)
 	}
 	window := quota.MicrosOf(u.Window)
 	// A retry storm must not look like demand without end.
-	denied := min(tokens(u.Denied), 2*s.second*max(seconds(window), 0.001))
+	denied := min(tokens(u.Denied), s.denied*max(seconds(window), 0.001))
 	asked := tokens(u.Admitted) + denied
 	d.asked.add(now, asked, d.step(), window, s.span)
 	if asked > 0 {

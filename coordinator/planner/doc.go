@@ -22,6 +22,8 @@
 //	decide          which changes are worth it now: shrink where others starve,
 //	                grow from what is free
 //
+// A key of a window has nothing to divide but tokens that are spent once (window.go).
+//
 // # Loans
 //
 // A standing share that its region does not use is of no use to anybody (DESIGN.md

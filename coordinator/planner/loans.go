@@ -29,7 +29,7 @@ type loan struct {
 	ledger.Loan
 	left    quota.Micros   // how long it runs at most
 	known   bool           // it is of this term, so its end is known well enough to borrow
-	counted quota.Capacity // what the ledger counts for it
+	counted quota.Capacity // what the ledger counts for it, now and under the newest configuration
 }
 
 // told is what a borrower was told of a loan.

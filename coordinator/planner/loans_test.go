@@ -145,6 +145,24 @@ func TestALoanThatIsLentAnewIsNotToldToItsFormerBorrower(t *testing.T) {
 	}
 }
 
+// There must be room for a standing share that grows while it is on loan: its region
+// is offered no rules before, and does not get on without them.
+func TestRoomIsMadeForAShareThatGrowsWhileItIsLent(t *testing.T) {
+	m := newMarket(t, document(1000, "second", 1000, "0.3"))
+	m.wants["eu"] = []quota.Usage{greedy(shop)}
+	m.play(5 * time.Second)
+	if have := m.borrowed("eu"); have != perSecond(200) {
+		t.Fatalf("eu borrows %v, want the shares of ap and us", have)
+	}
+	m.commit(ledger.SetRules{Sources: large})
+	m.play(5 * time.Second)
+	for _, r := range m.regions {
+		if have, want := m.l.Region(r).Offered, m.l.Current().Version; have != want {
+			t.Errorf("%s is offered configuration %d, want %d", r, have, want)
+		}
+	}
+}
+
 func TestLoansAreMadeLongerAtHalfTime(t *testing.T) {
 	m := hungryMarket(t)
 	m.play(2 * time.Second)

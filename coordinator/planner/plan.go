@@ -52,14 +52,21 @@ func (t *Term) plan(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, e *entr
 	if len(ops) > before {
 		return ops
 	}
-	if a := l.Account(e.key); a != nil && a.Idle(l.Clock()) && !tb.busy() {
+	if a := l.Account(e.key); a != nil && a.Idle(l.Clock()) && !tb.busy() && (!tb.windowed || now-e.heard >= forgetAge || tb.full()) {
 		return append(ops, ledger.Drop{Key: e.key})
 	}
 	if !tb.opened && !tb.busy() {
 		t.book.drop(e)
 		return ops
 	}
-	t.book.park(e, max(now+retryAge, min(tb.due(now, l, e), tb.loansDue(now, t.cfg))))
+	due := tb.due
+	if tb.windowed {
+		due = tb.windowDue
+		if !tb.busy() && !tb.held() {
+			e.demands = nil // all that is left to do is to drop it, much later
+		}
+	}
+	t.book.park(e, max(now+retryAge, min(due(now, l, e), tb.loansDue(now, t.cfg))))
 	return ops
 }
 

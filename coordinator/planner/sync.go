@@ -108,6 +108,7 @@ func (t *Term) report(now quota.Micros, l *ledger.Ledger, r *region, agent strin
 		e = t.book.add(u.Key, now)
 		e.scale, e.since = scaleOf(limit, t.cfg), now
 	}
+	e.heard = now
 	d := e.of(r.name)
 	d.observe(now, u, agent, e.scale)
 	switch {

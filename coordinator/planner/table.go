@@ -13,6 +13,7 @@ type table struct {
 	limit    quota.Limit
 	orphaned bool
 	opened   bool // the account exists
+	windowed bool // its tokens are spent once: those of a fixed window, see window.go
 	level    quota.Tokens
 	scale    scale
 	seats    []seat
@@ -48,8 +49,9 @@ type seat struct {
 	unseen bool         // it never has, as far as anybody knows
 	active bool         // asked for something lately, more than its share covers
 	wish
-	occupancy       // of a sliding window
-	fair, goal part // its part of what is wanted; the same with surplus
+	occupancy        // of a sliding window
+	reported   int64 // of a fixed window: whole tokens that it had before what is in flight
+	fair, goal part  // its part of what is wanted; the same with surplus
 }
 
 // part is a part of a limit in its two dimensions, which are divided apart from

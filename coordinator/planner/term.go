@@ -39,7 +39,7 @@ func NewTerm(now quota.Micros, number uint64, l *ledger.Ledger, cfg Config) *Ter
 	l.Accounts(func(a *ledger.Account) bool {
 		// Nobody waits for these: what is asked for in the new term goes first.
 		e := t.book.add(a.Key, now+quota.Second+quota.Micros(fairshare.Rank(string(a.Key), "")%4e6))
-		e.scale, e.since = scaleOf(a.Limit(), t.cfg), now
+		e.scale, e.since, e.heard = scaleOf(a.Limit(), t.cfg), now, now
 		for _, h := range a.Holdings() {
 			t.regions[h.Region].track(a.Key, h, true)
 			if h.Leased {
@@ -99,9 +99,14 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 	tb := &table{key: e.key, limit: limit, scale: scaleOf(limit, t.cfg), seats: make([]seat, 0, len(l.Regions()))}
 	e.scale = tb.scale
 	tb.turn = fairshare.Rank(string(e.key), strconv.FormatInt(int64(now/turnOf(tb.scale)), 10))
-	tb.opened, tb.orphaned, tb.level = opened, a.Orphaned(), a.Level(l.Clock())
+	tb.opened, tb.orphaned, tb.windowed, tb.level = opened, a.Orphaned(), a.Windowed(), a.Level(l.Clock())
 	for _, n := range a.Loans() {
-		tb.loans = append(tb.loans, loan{Loan: n, left: t.left(now, &n), known: n.Term == t.number, counted: n.Capacity.Max(a.Share(n.Lender))})
+		counted := n.Capacity.Max(a.Share(n.Lender))
+		if !tb.orphaned {
+			// There must be room for what the lender is to own before it is offered that.
+			counted = counted.Max(limit.StandingShare(n.Lender, cur.Shares))
+		}
+		tb.loans = append(tb.loans, loan{Loan: n, left: t.left(now, &n), known: n.Term == t.number, counted: counted})
 	}
 	for _, lr := range l.Regions() {
 		r := t.regions[lr.Name]
@@ -128,6 +133,10 @@ func (t *Term) table(now quota.Micros, l *ledger.Ledger, e *entry) *table {
 
 // wishes sets what each seat wants.
 func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
+	if tb.windowed {
+		t.sips(now, tb, e)
+		return
+	}
 	for i := range tb.seats {
 		s := &tb.seats[i]
 		d := e.demand(s.region)

@@ -68,7 +68,8 @@ type Usage struct {
 	Window time.Duration
 	// Admitted and Denied are the costs of the decisions of the window.
 	Admitted, Denied Tokens
-	// Largest is the largest single cost asked for.
+	// Largest is the most that a bucket had to hold for a single request: its cost,
+	// less what the limit lets it owe.
 	Largest Tokens
 	// Level is the last level of the region's bucket that the agent saw.
 	Level Tokens

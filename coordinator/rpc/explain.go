@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"strings"
 
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/planner"
@@ -30,7 +31,7 @@ func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest
 			resp.Limits = append(resp.Limits, &quoratev1.ExplainedLimit{Rule: rule.ID, Unlimited: true})
 		}
 		for i := range rule.Limits {
-			resp.Limits = append(resp.Limits, explain(v, rule, i, rule.Key(req.GetDomain(), entries, i)))
+			resp.Limits = append(resp.Limits, explain(v, rule, i, keyOf(v, rule, req.GetDomain(), entries, i)))
 		}
 	})
 	return resp, err
@@ -38,7 +39,10 @@ func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest
 
 func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedLimit {
 	limit := rule.Limits[i].Limit
-	m := &quoratev1.ExplainedLimit{Rule: rule.ID, LimitName: rule.Limits[i].Name}
+	m := &quoratev1.ExplainedLimit{
+		Rule: rule.ID, LimitName: rule.Limits[i].Name,
+		Algorithm: rule.Limits[i].Algorithm.String(), Shape: rule.Limits[i].Shape,
+	}
 	acct := v.Ledger.Account(k)
 	shown := acct
 	if m.AccountOpen = acct != nil; !m.AccountOpen {
@@ -46,6 +50,9 @@ func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedL
 	}
 	m.Account = accountOf(v, shown)
 	m.Account.Holders = nil
+	if acct == nil && rule.Limits[i].Windowed() {
+		m.Account.Key, _, _ = strings.Cut(m.Account.Key, "#") // of no window in particular
+	}
 	demand := v.Term.Demand(v.Now, k)
 	var arrivals float64
 	for _, d := range demand {
@@ -95,6 +102,7 @@ const fewDenied = 0.005
 // all regions ask for together, in tokens a second.
 func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c planner.Contact, d planner.Demand, arrivals float64) string {
 	silent := r.Session == nil || r.Session.Silent || c.Silence > quota.MicrosOf(v.Timing.TTL)
+	steady := limit.Steady(limit.Capacity)
 	switch {
 	case d.Denied < fewDenied && !silent:
 		return ""
@@ -105,7 +113,7 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 		return reasonUnreachable
 	case d.Largest > limit.Burst, d.Largest > d.Burst && d.Burst > 0:
 		return reasonBurst
-	case arrivals > limit.Steady(limit.Capacity).PerSecond():
+	case steady.Tokens > 0 && arrivals > steady.PerSecond(), spent(v, acct):
 		return reasonExhausted
 	case acct == nil:
 		return reasonStanding
@@ -114,4 +122,9 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 		return reasonStanding
 	}
 	return reasonLease
+}
+
+// spent reports whether nothing is left in the pool of a fixed window, which is never filled.
+func spent(v View, acct *ledger.Account) bool {
+	return acct != nil && acct.Windowed() && acct.Level(v.Ledger.Clock()) < quota.Token
 }

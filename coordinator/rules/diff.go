@@ -146,11 +146,18 @@ func (l Limit) facts() facts {
 	if l.Name != "" {
 		prefix = l.Name + ": "
 	}
+	debt := ""
+	if l.MaxDebt > 0 {
+		debt = l.MaxDebt.String()
+	}
 	f := facts{
-		{"limit", l.String()}, {"burst", l.Burst.String()},
+		{"limit", l.String()}, {"burst", l.Burst.String()}, {"max_debt", debt},
 		{"standing_share", strconv.FormatFloat(float64(l.Standing)/1e6, 'f', -1, 64)},
-		{"algorithm", l.Algorithm.String()}, {"on_disconnect", l.OnDisconnect.String()},
+		{"algorithm", l.Algorithm.String()}, {"shape", yes(l.Shape)}, {"on_disconnect", l.OnDisconnect.String()},
 		{"on_store_failure", l.OnStoreFailure.String()}, {"cold_start_wait", l.ColdStartWait.String()},
+	}
+	if l.Windowed() {
+		f = append(f, fact{"align", l.Align.String()}, fact{"time_zone", l.TimeZone})
 	}
 	for _, region := range slices.Sorted(maps.Keys(l.Weights)) {
 		f = append(f, fact{"weight of " + region, strconv.FormatInt(l.Weights[region], 10)})
@@ -178,6 +185,8 @@ func (f facts) summary() string {
 			return one.value
 		case strings.TrimSpace(name) == "limit":
 			limits = append(limits, strings.TrimSuffix(one.name, "limit")+one.value)
+		case strings.TrimSpace(name) == "algorithm" && one.value != TokenBucket.String():
+			rest = append(rest, one.name+" "+one.value)
 		case one.value == "true":
 			rest = append(rest, one.name)
 		}

@@ -11,5 +11,19 @@
 // coordinator, which sees keys only, finds for each exactly the limit that the
 // region found for the request: Set.LimitOf undoes Set.Match and Rule.Key.
 //
+// A leaky bucket of a rate and a burst, as a meter, admits exactly what a token bucket
+// of the same rate and burst admits: what the one contains is what the other lacks,
+//
+//	content = burst - level
+//
+// and "the cost still fits, content + cost <= burst" is "there are enough tokens, level
+// >= cost". So both are the same bucket everywhere, in the ledger, in records and in
+// scripts, and an edit of the algorithm changes nothing that is counted. A shaped leaky
+// bucket admits the same, too; what it adds is the delay of package enforce.
+//
+// A limit that counts in windows has a key for each of them (window.go). Which one a
+// request belongs to is told by the region's clock, and time zones that the region
+// knows; the coordinator asks neither.
+//
 // Everything is a value: a Set never changes after Parse and may be shared.
 package rules

@@ -9,22 +9,33 @@ import (
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
-// quota reads what envoyproxy/ratelimit does not have. It returns the field of
-// the burst if that was given and is a number; whether it suits the rate is
-// known only when all of the limit has been read.
-func (w *walk) quota(f field, l *Limit) (burst field) {
+// quota reads what envoyproxy/ratelimit does not have. It returns the fields of
+// which is known only when all of the limit has been read whether they make sense:
+// the burst if it is a number, and what concerns windows.
+func (w *walk) quota(f field, l *Limit) (x extras) {
 	for _, f := range w.mapping(f.value, f.trail, levelQuota, quotaKeys) {
 		switch f.name {
 		case "algorithm":
+			x.algorithm = f
 			if i, ok := w.choice(f, algorithmNames, false); ok {
-				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket && !l.Algorithm.Slides() {
-					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket, sliding_window_log or sliding_window_counter", quoted(f.value.Value))
-				}
+				l.Algorithm = Algorithm(i)
 			}
+		case "shape":
+			x.shape, l.Shape = f, w.boolean(f)
 		case "burst":
 			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
-				burst, l.Burst = f, quota.Whole(v)
+				x.burst, l.Burst = f, quota.Whole(v)
 			}
+		case "max_debt":
+			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
+				x.debt, l.MaxDebt = f, quota.Whole(v)
+			}
+		case "align":
+			x.align = f
+			w.alignment(f, l)
+		case "time_zone":
+			x.zone = f
+			w.zone(f, l)
 		case "standing_share":
 			l.Standing, _ = w.millionths(f)
 		case "on_disconnect":
@@ -39,7 +50,8 @@ func (w *walk) quota(f field, l *Limit) (burst field) {
 			l.Weights = w.weights(f)
 		}
 	}
-	return burst
+	w.shaped(x.shape, x.algorithm, l)
+	return x
 }
 
 func (w *walk) wait(f field) time.Duration {

@@ -21,11 +21,16 @@ const (
 	MaxColdStartWait = 5 * time.Second
 	// MaxPeriod bounds unit x unit_multiplier.
 	MaxPeriod = 10 * 365 * day
+	// DebtTerm bounds max_debt: the rate of the whole limit has to pay it back within
+	// that time, or within the limit's period where that is longer. With more, one
+	// request could close a key for longer than anybody would wait, and its record
+	// would have to outlive what a store keeps.
+	DebtTerm = 30 * day
 )
 
 var (
 	limitKeys = []string{"unit", "requests_per_unit", "unlimited", "name", "replaces", "unit_multiplier", "quota"}
-	quotaKeys = []string{"algorithm", "burst", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights"}
+	quotaKeys = []string{"algorithm", "shape", "burst", "max_debt", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights", "align", "time_zone"}
 	// listedLimitKeys are those of an item of rate_limits.
 	listedLimitKeys = slices.DeleteFunc(slices.Clone(limitKeys), func(k string) bool { return k == "unlimited" })
 	replacesKeys    = []string{"name"}
@@ -114,7 +119,8 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 		Multiplier:    1,
 		ColdStartWait: DefaultColdStartWait,
 	}
-	var unit, requests, multiplier, extras, burst field
+	var unit, requests, multiplier, block field
+	var x extras
 	rated, timed, multiplied := false, false, true
 	for _, f := range fields {
 		switch f.name {
@@ -142,12 +148,12 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 			v, multiplied = w.integer(f, 1, math.MaxUint32)
 			l.limit.Multiplier = uint32(v)
 		case "quota":
-			extras = f
-			burst = w.quota(f, &l.limit)
+			block = f
+			x = w.quota(f, &l.limit)
 		}
 	}
 	if l.unlimited {
-		w.nothingBut(unit, multiplier, extras)
+		w.nothingBut(unit, multiplier, block)
 		return l, true
 	}
 	if unit.value == nil {
@@ -159,12 +165,12 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 	if timed && multiplied {
 		w.period(multiplier, &l.limit)
 	}
-	switch {
-	case l.limit.Algorithm.Slides():
-		w.slides(burst, requests, &l.limit)
-	case rated:
-		w.bucket(burst, &l.limit)
+	if rated && !l.limit.Windowed() && !l.limit.Algorithm.Slides() {
+		w.bucket(x.burst, &l.limit)
+		w.debt(x.debt, &l.limit)
 	}
+	w.fixed(x, unit, multiplier, &l.limit)
+	w.slides(x, requests, &l.limit)
 	return l, true
 }
 
@@ -200,6 +206,25 @@ func (w *walk) bucket(burst field, l *Limit) {
 		w.problem(burst.value, burst.trail, "`requests_per_unit: 0` denies everything, so `burst` must be 0 or left out")
 	case l.RequestsPerUnit > 0 && l.Burst == 0:
 		w.problem(burst.value, burst.trail, "`burst: 0` would never admit anything; write at least 1, or `requests_per_unit: 0` to deny everything")
+	}
+}
+
+// debt checks max_debt against the rate. Without a period, which is reported
+// elsewhere, only a rate of zero can be at fault.
+func (w *walk) debt(debt field, l *Limit) {
+	if l.MaxDebt == 0 {
+		return
+	}
+	if l.RequestsPerUnit == 0 {
+		w.problem(debt.value, debt.trail, "`requests_per_unit: 0` denies everything, so `max_debt` must be 0 or left out")
+		return
+	}
+	if l.Rate.Per <= 0 {
+		return
+	}
+	term := max(quota.MicrosOf(DebtTerm), l.Rate.Per)
+	if most, _ := (quota.Capacity{Rate: l.Rate, Burst: quota.Whole(quota.MaxWhole)}).Refill(0, term); l.MaxDebt > most {
+		w.problem(debt.value, debt.trail, "`max_debt` may be at most %d for this limit: its rate has to pay a debt back within 30 days, or within its period if that is longer", most.Floor())
 	}
 }
 

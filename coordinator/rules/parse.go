@@ -32,8 +32,15 @@ const (
 // Parse reads rule documents. A file may hold several, separated by `---`, each
 // with a domain of its own. The error is of type Problems and names everything
 // that is wrong in all of them, up to MaxProblems.
-func Parse(sources []quota.Source) (*Set, error) {
-	b := &builder{set: &Set{domains: map[string]*node{}}}
+func Parse(sources []quota.Source) (*Set, error) { return parse(sources, false) }
+
+// Accepted reads rule documents that Parse has accepted somewhere. It is the same on
+// every machine, also on one that knows fewer time zones, and the windows of a time
+// zone cannot be told by the set that it returns.
+func Accepted(sources []quota.Source) (*Set, error) { return parse(sources, true) }
+
+func parse(sources []quota.Source, accepted bool) (*Set, error) {
+	b := &builder{set: &Set{domains: map[string]*node{}}, accepted: accepted}
 	if b.admit(sources) {
 		for _, src := range sources {
 			b.source(src)
@@ -53,6 +60,7 @@ func Parse(sources []quota.Source) (*Set, error) {
 type builder struct {
 	set      *Set
 	problems Problems
+	accepted bool // somewhere before
 }
 
 // admit checks what has to be right before it is worth parsing anything.

@@ -40,16 +40,18 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	}
 	daily := careful
 	daily.Capacity = plain(250, 86400).Capacity
+	partner := plain(50, 1)
+	partner.Burst = quota.Whole(10)
 	want := []Rule{
 		{ID: "shop/remote_address", Domain: "shop", Name: "per-address", Limits: []Limit{
-			{Limit: careful, RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, ColdStartWait: 100 * time.Millisecond},
+			{Limit: careful, RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, MaxDebt: 50 * quota.Token, ColdStartWait: 100 * time.Millisecond},
 		}},
 		{ID: "shop/remote_address|path=/login", Domain: "shop", Replaces: []string{"per-address", "per-user"}, Limits: []Limit{
 			{Limit: plain(5, 10), RequestsPerUnit: 5, Unit: UnitSecond, Multiplier: 10, ColdStartWait: DefaultColdStartWait},
 		}},
 		{ID: "shop/user", Domain: "shop", Metadata: map[string]any{"plan": "free", "retries": int64(3), "tags": []any{"a", "b"}}, Limits: []Limit{
 			{Limit: plain(10, 1), Name: "burst", RequestsPerUnit: 10, Unit: UnitSecond, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
-			{Limit: daily, Name: "daily", RequestsPerUnit: 250, Unit: UnitDay, Multiplier: 1, ColdStartWait: 100 * time.Millisecond, OnDisconnect: OnDisconnectDeny},
+			{Limit: daily, Name: "daily", RequestsPerUnit: 250, Unit: UnitDay, Multiplier: 1, MaxDebt: 50 * quota.Token, ColdStartWait: 100 * time.Millisecond, OnDisconnect: OnDisconnectDeny},
 		}},
 		{ID: "shop/path=/files/*", Domain: "shop", ShareThreshold: true, ValueToMetric: true, Limits: []Limit{
 			{Limit: plain(4294967295, 3600), RequestsPerUnit: 4294967295, Unit: UnitHour, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
@@ -60,6 +62,23 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 		{ID: "shop/api_token", Domain: "shop", HashValue: true, Limits: []Limit{
 			{Limit: plain(1000, 86400), RequestsPerUnit: 1000, Unit: UnitDay, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
 		}},
+		{ID: "shop/partner", Domain: "shop", Limits: []Limit{
+			{Limit: partner, RequestsPerUnit: 50, Unit: UnitSecond, Multiplier: 1, Algorithm: LeakyBucket, Shape: true, ColdStartWait: DefaultColdStartWait},
+		}},
+		{ID: "shop/account", Domain: "shop", Limits: []Limit{{
+			Limit: quota.Limit{
+				Capacity: quota.Capacity{Rate: quota.Rate{Per: 90 * 86400 * quota.Second}, Burst: quota.Whole(1000000)}, Standing: DefaultStanding,
+			},
+			RequestsPerUnit: 1000000, Unit: UnitMonth, Multiplier: 3, ColdStartWait: DefaultColdStartWait,
+			Algorithm: FixedWindow, TimeZone: "Europe/Berlin",
+		}}},
+		{ID: "shop/login", Domain: "shop", Limits: []Limit{{
+			Limit: quota.Limit{
+				Capacity: quota.Capacity{Rate: quota.Rate{Per: 60 * quota.Second}, Burst: quota.Whole(100)},
+				Standing: DefaultStanding, Window: 60 * quota.Second,
+			},
+			RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, ColdStartWait: DefaultColdStartWait, Algorithm: SlidingWindowLog,
+		}}},
 		{ID: "shop/internal=true", Domain: "shop", Unlimited: true},
 		{ID: "closed/anyone", Domain: "closed", Limits: []Limit{
 			{Limit: plain(0, 1), Unit: UnitSecond, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
@@ -71,6 +90,10 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 	for i, r := range set.Rules() {
 		have := *r
 		have.node, have.counting, have.metric, have.File, have.Line = nil, nil, nil, "", 0
+		have.Limits = slices.Clone(have.Limits)
+		for i := range have.Limits {
+			have.Limits[i].windows = nil
+		}
 		if !reflect.DeepEqual(have, want[i]) {
 			t.Errorf("rule %d:\nhave %+v\nwant %+v", i, have, want[i])
 		}

@@ -48,9 +48,11 @@ func (u Unit) Period() quota.Micros {
 // Algorithm decides how a region spends its capacity.
 type Algorithm uint8
 
-// The algorithms. LeakyBucket and FixedWindow cannot be asked for in this version.
+// The algorithms.
 const (
 	TokenBucket Algorithm = iota
+	// LeakyBucket as a meter admits what a token bucket of the same rate and burst
+	// admits, and differs from it only with Limit.Shape. See the package comment.
 	LeakyBucket
 	FixedWindow
 	SlidingWindowLog

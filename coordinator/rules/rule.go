@@ -63,10 +63,20 @@ type Limit struct {
 	RequestsPerUnit uint32
 	Unit            Unit
 	Multiplier      uint32 // at least 1
-	Algorithm       Algorithm
-	OnDisconnect    OnDisconnect
-	OnStoreFailure  OnStoreFailure
+	// MaxDebt is how far below zero a request may take the bucket of a region.
+	MaxDebt   quota.Tokens
+	Algorithm Algorithm
+	// Align and TimeZone say where the windows of FixedWindow begin.
+	Align          Align
+	TimeZone       string
+	OnDisconnect   OnDisconnect
+	OnStoreFailure OnStoreFailure
 	// ColdStartWait is how long the first request of a key that has neither a
 	// standing share nor a lease may wait for its lease; 0 denies it at once.
 	ColdStartWait time.Duration
+	// Shape gives admitted requests a delay, so that they leave at the rate. Only a
+	// LeakyBucket can have it.
+	Shape bool
+
+	windows *windows // nil without windows
 }

@@ -33,20 +33,13 @@ func (l *Limit) sliding() Sliding {
 // slidingNames stand for the algorithms in keys.
 var slidingNames = map[Algorithm]string{SlidingWindowLog: "log", SlidingWindowCounter: "counter"}
 
-// appendSliding appends a window to a key: `#log+60`, its length in seconds. Before it
-// the `#` of the limit stands also where that has no name.
-func appendSliding(dst []byte, s Sliding, named bool) []byte {
-	if s == (Sliding{}) {
-		return dst
-	}
-	if !named {
-		dst = append(dst, '#')
-	}
-	dst = append(append(dst, '#'), slidingNames[s.Algorithm]...)
+// appendSliding writes a window as keys have it.
+func appendSliding(dst []byte, s Sliding) []byte {
+	dst = append(dst, slidingNames[s.Algorithm]...)
 	return strconv.AppendInt(append(dst, '+'), int64(s.Length/quota.Second), 10)
 }
 
-// parseSliding reads what appendSliding has written after its last `#`.
+// parseSliding undoes appendSliding, and accepts no other spelling.
 func parseSliding(text string) (s Sliding, ok bool) {
 	name, length, ok := strings.Cut(text, "+")
 	n, err := strconv.ParseInt(length, 10, 64)
@@ -63,10 +56,16 @@ func parseSliding(text string) (s Sliding, ok bool) {
 
 // slides makes the limit of a sliding window of what was read: no rate, and what the
 // window admits as burst.
-func (w *walk) slides(burst, requests field, l *Limit) {
+func (w *walk) slides(x extras, requests field, l *Limit) {
+	if !l.Algorithm.Slides() {
+		return
+	}
 	l.Window, l.Rate.Tokens, l.Burst = l.Rate.Per, 0, quota.Whole(uint64(l.RequestsPerUnit))
-	if burst.value != nil {
-		w.problem(burst.key, burst.trail, "`burst` has no meaning with `algorithm: %s`: `requests_per_unit` is what any window admits; leave it out", l.Algorithm)
+	if x.burst.value != nil {
+		w.problem(x.burst.key, x.burst.trail, "`burst` has no meaning with `algorithm: %s`: `requests_per_unit` is what any window admits; leave it out", l.Algorithm)
+	}
+	if x.debt.value != nil {
+		w.problem(x.debt.key, x.debt.trail, "`max_debt` has no meaning with `algorithm: %s`: nothing is refilled that could pay a debt", l.Algorithm)
 	}
 	if l.Algorithm == SlidingWindowLog && l.RequestsPerUnit > MaxLogRequests {
 		w.problem(requests.value, requests.trail, "`requests_per_unit` may be at most %d with `algorithm: %s`, which remembers each request; use %s for more", MaxLogRequests, l.Algorithm, SlidingWindowCounter)

@@ -18,14 +18,11 @@ type Balance struct {
 	// been admitted now, which is never 0; and how long whoever has just been denied
 	// waits, 0 where nobody has asked.
 	Reset, Fresh, Wait quota.Micros
-}
-
-// charge takes tokens.
-func (b *Balance) charge(tokens quota.Tokens) {
-	b.Level -= tokens
-	if tokens > 0 {
-		b.Reset = b.Fresh
-	}
+	// Back is how much a sliding window can be given back.
+	Back quota.Tokens
+	// Missing says that there is no record.
+	Missing bool
+	changed bool // the level is, or was in between, another one than was read
 }
 
 // live reports whether the region's session can be relied on at t.
@@ -71,6 +68,7 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 	if !found {
 		// No record to carry a fraction in: the time not spent is given up.
 		b.Level, _ = st.Refill(st.Base, time-st.Began())
+		b.Missing = true
 		return b, time
 	}
 	at = max(time, rec.At)
@@ -98,24 +96,28 @@ func (rec Record) usable(high quota.Micros) quota.Capacity {
 // Judge makes the verdict on an ask. charged says that the take was admitted, so
 // that the balance is about to be charged.
 func Judge(a Ask, b Balance, charged bool) Verdict {
-	v := Verdict{Holding: b.Holding, Level: b.Level, Unspent: b.Unspent, Capacity: b.Capacity, Epoch: b.Epoch, Fresh: b.Fresh}
-	switch {
-	case a.Cost <= 0 || b.Holding == Allowed:
+	v := Verdict{Holding: b.Holding, Capacity: b.Capacity, Epoch: b.Epoch, Fresh: b.Fresh}
+	switch least := a.least(a.Cost); {
+	case least == 0 || b.Holding == Allowed:
 		v.Admitted = true
 	case b.Holding == Denied:
 		v.Retry = Forever
-	case b.Level >= a.Cost:
+	case b.Level >= least:
 		v.Admitted = true
 	default:
-		v.Never = a.Cost > b.Capacity.Burst
-		v.Retry = wait(b, b.Level, a.Cost)
+		v.Never = least > b.Capacity.Burst
+		v.Retry = wait(b, b.Level, least)
 	}
-	if charged && b.Holding != Allowed {
-		b.charge(max(a.Cost, 0))
-		v.Level = b.Level
+	if charged {
+		was := b.Level
+		a.charge(&b, a.Cost, 1)
+		if a.Settle && a.Cost > 0 && b.Holding != Allowed {
+			v.Uncharged = a.Cost - (was - b.Level)
+		}
 	}
+	v.Level, v.Unspent = b.Level, b.Unspent
 	v.Full = wait(b, v.Level, b.Capacity.Burst)
-	if b.Fresh > 0 {
+	if b.Fresh > 0 && v.Full > 0 {
 		v.Full = b.Reset
 	}
 	return v
@@ -158,6 +160,14 @@ func Lifetime(level quota.Tokens, inForce, standing quota.Capacity, leased bool,
 	return min(life, maxLife)
 }
 
+// life is Lifetime, or as long as the bucket's window lasts.
+func (st Standing) life(level quota.Tokens, inForce quota.Capacity, leased bool, away quota.Micros) quota.Micros {
+	if st.Lasts > 0 {
+		return min(st.Lasts+slack, maxLife)
+	}
+	return Lifetime(level, inForce, st.Capacity, leased, away)
+}
+
 func toFull(level quota.Tokens, c quota.Capacity) quota.Micros {
 	if w, ok := c.TimeTo(level, c.Burst); ok {
 		return min(w, maxLife)
@@ -189,7 +199,7 @@ func merge(asks []Ask) (merged []Ask, index []int) {
 			at[a.Key] = j
 			merged = append(merged, a)
 		} else {
-			merged[j].Cost = min(merged[j].Cost+a.Cost, quota.MaxTokens)
+			merged[j].Cost = max(-quota.MaxTokens, min(merged[j].Cost+a.Cost, quota.MaxTokens))
 		}
 		index[i] = j
 	}

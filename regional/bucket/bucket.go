@@ -44,6 +44,9 @@ type Standing struct {
 	// to be the share: a record that is older has at most Base then and accrues from
 	// Since only, because the share may have been smaller before.
 	Since quota.Micros
+	// Lasts, when not 0, is how long a record is needed, from now: for a bucket of a
+	// fixed window, which is never full again. Else it is needed until it is full.
+	Lasts quota.Micros
 	// Window says that the bucket is a sliding window, as long as the period of
 	// Capacity. Only Base of its places were free at Since then, and the others from a
 	// window later; From has no meaning.
@@ -59,9 +62,14 @@ func (st Standing) Began() quota.Micros { return max(st.From, st.Since) }
 // Ask is what one bucket is asked for in a take.
 type Ask struct {
 	Key      quota.Key
-	Cost     quota.Tokens // 0 looks and charges nothing
+	Cost     quota.Tokens // 0 looks and charges nothing; below 0 gives back
 	Standing Standing
 	Mode     Mode
+	// Debt is how far below zero a cost may take the level, from a level above it.
+	Debt quota.Tokens
+	// Settle says that Cost was spent already: it is charged whatever the level is,
+	// down to -Debt.
+	Settle bool
 }
 
 // Charge is what was admitted for a key while the store was away.
@@ -202,11 +210,13 @@ type Verdict struct {
 	Capacity quota.Capacity
 	// Epoch is the epoch of the lease in force, 0 without one.
 	Epoch quota.Epoch
-	// Retry is the time until the bucket holds the cost, 0 when it does, Forever
+	// Retry is the time until the bucket admits the cost, 0 when it does, Forever
 	// when it never will with this capacity.
 	Retry quota.Micros
-	// Never says that the cost is larger than the burst in force.
+	// Never says that the cost is larger than the burst in force and the Debt.
 	Never bool
+	// Uncharged is the part of a cost to Settle that the Debt leaves no room for.
+	Uncharged quota.Tokens
 	// Full is the time until the bucket is full, Forever when it never is.
 	Full quota.Micros
 	// Fresh is that of Balance.

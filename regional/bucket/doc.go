@@ -19,14 +19,23 @@
 // is away, and it begins again empty. What a region borrows comes beside its lease
 // and ends by itself.
 //
-// A sliding window has no tokens to refill but places that are occupied: see Window.
+// A bucket of a fixed window has no rate: its record is kept until the window is over,
+// and not until it is full. A sliding window has no tokens to refill but places that are
+// occupied: see Window.
 //
 // Invariants:
 //
 //   - A missing record is not a full bucket: its level is what the Standing says.
 //   - A bucket's timestamp is its own high-water mark; time that goes backward
 //     refills nothing, and time is never refilled twice.
-//   - A take over several buckets charges all of them or none.
+//   - A take over several buckets charges all of them or none, and gives back to all
+//     of them or none.
+//   - Over any window what is charged less what is given back, each when it happens,
+//     is at most burst + rate*window, and Debt more where asks have one: the level is
+//     never above the burst, and never below -Debt by a take.
+//   - A level below zero is carried wherever the record goes: it is paid by the refill
+//     of whatever capacity is in force, or by a credit, and a record is not forgotten
+//     before (for 20 years). A store that is lost forgets it.
 //   - Many takes served in one step are what they would be one after another.
 //   - Rounding favours the limit and never accumulates: the timestamp advances
 //     only by the time that was turned into tokens.

@@ -43,6 +43,19 @@ func (l log) add(now quota.Micros, cost quota.Tokens) log {
 	return append(l, Entry{now, cost})
 }
 
+// back gives back the youngest admissions, up to cost.
+func (l log) back(cost quota.Tokens) log {
+	for n := len(l); n > 0 && cost > 0; n = len(l) {
+		if l[n-1].Cost > cost {
+			l[n-1].Cost -= cost
+			break
+		}
+		cost -= l[n-1].Cost
+		l = l[:n-1]
+	}
+	return l
+}
+
 // wait returns how long from now until need places are free that are not.
 func (l log) wait(now, length quota.Micros, need quota.Tokens) quota.Micros {
 	for _, e := range l {

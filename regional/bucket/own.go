@@ -20,6 +20,11 @@ func (o *Own) Balance(now, length quota.Micros, burst, cost quota.Tokens) Balanc
 	return b
 }
 
+// Refund gives back what was admitted last, up to cost.
+func (o *Own) Refund(now, length quota.Micros, cost quota.Tokens) {
+	o.log = o.log.at(now, length).back(cost)
+}
+
 // Admit occupies places.
 func (o *Own) Admit(now, length quota.Micros, cost quota.Tokens) {
 	part := length/parts + 1

@@ -6,35 +6,36 @@ import "github.com/quorate/quorate/coordinator/quota"
 //
 // Requests that are served in one step find no refill between them. So of a run
 // the first ones are admitted, as many as the scarcest bucket has tokens for, and
-// after the first denial all others are denied too: a run needs one division for
+// after the first denial all others are denied too: a run needs a division or two for
 // each bucket, however long it is.
 type Run struct {
 	Count int
-	Costs []quota.Tokens // of each bucket; 0 looks and charges nothing
+	Costs []quota.Tokens // of each bucket, as Ask.Cost
 }
 
-// Admit returns how many requests of the run the buckets admit.
-func (r Run) Admit(buckets []Balance) int {
+// Admit returns how many requests of the run the buckets admit. Of asks the costs are
+// ignored.
+func (r Run) Admit(asks []Ask, buckets []Balance) int {
 	n := int64(r.Count)
 	for i := range buckets {
 		b, cost := &buckets[i], r.Costs[i]
-		switch {
-		case cost <= 0 || b.Holding == Allowed:
-		case b.Holding == Denied:
+		switch least := asks[i].least(cost); {
+		case least == 0 || b.Holding == Allowed:
+		case b.Holding == Denied || b.Level < least:
 			return 0
-		default:
-			n = min(n, int64(max(b.Level, 0)/cost))
+		case cost > 0:
+			// The last one that is admitted may make a debt.
+			n = min(n, int64((b.Level-least)/cost)+1)
 		}
 	}
 	return int(n)
 }
 
-// Charge takes the tokens of n admitted requests.
-func (r Run) Charge(buckets []Balance, n int) {
+// Charge takes the tokens of n admitted requests, or gives them back. Of asks the
+// costs are ignored.
+func (r Run) Charge(asks []Ask, buckets []Balance, n int) {
 	for i := range buckets {
-		if b := &buckets[i]; b.Holding != Allowed {
-			b.charge(quota.Tokens(n) * max(r.Costs[i], 0))
-		}
+		asks[i].charge(&buckets[i], r.Costs[i], n)
 	}
 }
 
@@ -45,9 +46,7 @@ func Verdicts(asks []Ask, start []Balance, place, n int) []Verdict {
 	verdicts := make([]Verdict, len(asks))
 	for i := range asks {
 		b := start[i]
-		if b.Holding != Allowed {
-			b.charge(quota.Tokens(min(place, n)) * max(asks[i].Cost, 0))
-		}
+		asks[i].charge(&b, asks[i].Cost, min(place, n))
 		verdicts[i] = Judge(asks[i], b, place < n)
 	}
 	return verdicts

@@ -29,7 +29,11 @@ func TestRunsEqualOneRequestAfterTheOther(t *testing.T) {
 		var asks []Ask
 		for _, key := range []quota.Key{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "buckets")] {
 			st := Standing{Capacity: capacity(), Base: quota.Tokens(amount(100, "base")), Since: now - quota.Micros(amount(1000, "since"))}
-			asks = append(asks, Ask{Key: key, Standing: st, Mode: Mode(rapid.IntRange(0, 3).Draw(t, "mode"))})
+			asks = append(asks, Ask{
+				Key: key, Standing: st, Mode: Mode(rapid.IntRange(0, 3).Draw(t, "mode")),
+				Debt:   quota.Tokens(rapid.SampledFrom([]int64{0, 0, 1, 20, 70, int64(quota.MaxTokens)}).Draw(t, "debt")),
+				Settle: rapid.IntRange(0, 4).Draw(t, "settle") == 0,
+			})
 			switch rapid.IntRange(0, 3).Draw(t, "record") {
 			case 0:
 				// Refused when the session is over: then there is no record.
@@ -46,7 +50,7 @@ func TestRunsEqualOneRequestAfterTheOther(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "runs") {
 			r := Run{Count: rapid.IntRange(1, 5).Draw(t, "count")}
 			for range asks {
-				r.Costs = append(r.Costs, quota.Tokens(amount(30, "cost")))
+				r.Costs = append(r.Costs, quota.Tokens(rapid.Int64Range(-20, 30).Draw(t, "cost")))
 			}
 			runs = append(runs, r)
 		}
@@ -64,7 +68,7 @@ func TestRunsEqualOneRequestAfterTheOther(t *testing.T) {
 					t.Fatalf("run %d, request %d: want %v %+v, have %d admitted, %+v", i, place, ok, want, admitted[i], have)
 				}
 			}
-			r.Charge(before, admitted[i])
+			r.Charge(asks, before, admitted[i])
 		}
 		for _, a := range asks {
 			want, _ := oneByOne.Read(a.Key)

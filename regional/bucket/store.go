@@ -92,18 +92,18 @@ func (s *Store) find(key quota.Key) (Record, bool) {
 
 // write stores a bucket. What it held in an older session is cleared: it can
 // never be in force again.
-func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce, standing quota.Capacity) {
+func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce quota.Capacity, standing Standing) {
 	if rec.Session != s.region.Session {
 		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away}
 	}
 	rec.Incarnation = s.region.Incarnation
-	life := Lifetime(rec.Level, inForce, standing, rec.Epoch > 0, rec.Away-now)
+	life := standing.life(rec.Level, inForce, rec.Epoch > 0, rec.Away-now)
 	s.records[key] = stored{Record: rec, life: life, expires: now + life}
 }
 
-// Take asks all buckets at once: all are charged or none. The verdicts are in
-// the order of the asks. A bucket asked for nothing is only looked at, a bucket
-// that admits because of its mode is not charged.
+// Take asks all buckets at once: all are charged, or given back to, or none. The
+// verdicts are in the order of the asks. A bucket asked for nothing is only looked
+// at, a bucket that admits because of its mode is not charged.
 func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Verdict) {
 	merged, index := Merge(asks)
 	run := Run{Count: 1, Costs: make([]quota.Tokens, len(merged))}
@@ -136,19 +136,22 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 	left := slices.Clone(start)
 	admitted, waits = make([]int, len(runs)), make([][]quota.Micros, len(runs))
 	for i, r := range runs {
-		admitted[i] = r.Admit(left)
-		r.Charge(left, admitted[i])
+		admitted[i] = r.Admit(asks, left)
+		r.Charge(asks, left, admitted[i])
 		waits[i] = r.occupy(frames, left, admitted[i])
 	}
 	for i, a := range asks {
-		if b := left[i]; b.Level != start[i].Level {
+		if b := left[i]; b.changed {
 			rec, _ := s.find(a.Key)
 			if a.Standing.Window != NoWindow {
 				s.keep(now, a.Key, rec, frames[i])
 				continue
 			}
 			rec.Level, rec.At = b.Level, ats[i]-b.Unspent
-			s.write(now, a.Key, rec, b.Capacity, a.Standing.Capacity)
+			if b.Holding == OnNothing {
+				b.Capacity = a.Standing.Capacity // it pays when that is back
+			}
+			s.write(now, a.Key, rec, b.Capacity, a.Standing)
 		}
 	}
 	return start, admitted, waits
@@ -173,7 +176,7 @@ func (s *Store) Charge(now quota.Micros, incarnation string, charges []Charge) e
 		if b.Holding == OnNothing {
 			b.Capacity = c.Standing.Capacity // it pays when that is back
 		}
-		s.write(now, c.Key, rec, b.Capacity, c.Standing.Capacity)
+		s.write(now, c.Key, rec, b.Capacity, c.Standing)
 	}
 	return nil
 }
@@ -242,7 +245,7 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 		s.lent[a.Key] = next.Away
 		s.lents++
 	}
-	s.write(now, a.Key, next, inForce, st.Capacity)
+	s.write(now, a.Key, next, inForce, st)
 	answer.Surrendered = next.Surrendered
 	if a.Lend > 0 {
 		return answer, fmt.Errorf("lend %q: %w", a.Key, ErrSettling)
@@ -272,7 +275,7 @@ func (s *Store) Lend(now quota.Micros, incarnation string, lends []LendAsk, span
 		if s.region.leased(rec) {
 			inForce = rec.Lease
 		}
-		s.write(now, l.Key, rec, inForce, standing)
+		s.write(now, l.Key, rec, inForce, Standing{Capacity: standing})
 	}
 	s.known = true
 	s.lents++

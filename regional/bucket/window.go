@@ -102,7 +102,7 @@ func (r Region) frame(time, high quota.Micros, rec Record, found bool, p Places,
 	f.Places = f.Places.at(f.kind, f.at, f.length)
 
 	live := r.live(high)
-	b = Balance{Holding: OnStanding, Capacity: quota.Capacity{Rate: quota.Rate{Per: f.length}, Burst: st.Burst}}
+	b = Balance{Holding: OnStanding, Capacity: quota.Capacity{Rate: quota.Rate{Per: f.length}, Burst: st.Burst}, Missing: !found}
 	switch {
 	case found && r.leased(rec) && (live || mode == ModeHold):
 		if b.Holding = OnLease; !live {
@@ -140,6 +140,18 @@ func (f *frame) tell(b *Balance) {
 	b.Level = b.Capacity.Burst - f.occupied(f.kind, f.at, f.length)
 	b.Reset = f.over(f.kind, f.at, f.length)
 	b.Fresh = f.fresh(f.kind, f.at, f.length)
+	b.Back = f.Log.occupied()
+	if f.kind == CounterWindow {
+		b.Back = f.Count.Cur
+	}
+}
+
+// occupied moves what a balance says by places that have just been taken, or given
+// back where there are fewer.
+func (b *Balance) occupied(more quota.Tokens) {
+	if b.Back += more; more > 0 {
+		b.Reset = b.Fresh
+	}
 }
 
 // charge occupies places.
@@ -154,8 +166,20 @@ func (f *frame) until(b *Balance, cost quota.Tokens) quota.Micros {
 	return f.wait(f.kind, f.at, f.length, cost-b.Level)
 }
 
-// occupy charges the windows among the buckets of a run of which n requests were
-// admitted, and returns how long the others wait. left is what is left of the buckets.
+// settle makes the places what a balance says of them since it was told.
+func (f *frame) settle(b *Balance) {
+	switch more := b.Capacity.Burst - b.Level - f.occupied(f.kind, f.at, f.length); {
+	case more > 0:
+		f.charge(more)
+	case more < 0 && f.kind == CounterWindow:
+		f.Count.Cur += more
+	case more < 0:
+		f.Log = f.Log.back(-more)
+	}
+}
+
+// occupy makes the windows among the buckets what is left of them after a run of which n
+// requests were admitted, and returns how long the others wait.
 func (r Run) occupy(frames []frame, left []Balance, n int) []quota.Micros {
 	waits := make([]quota.Micros, len(frames))
 	for i := range frames {
@@ -163,9 +187,7 @@ func (r Run) occupy(frames []frame, left []Balance, n int) []quota.Micros {
 		if f.kind == NoWindow {
 			continue
 		}
-		if b.Holding != Allowed {
-			f.charge(quota.Tokens(n) * cost)
-		}
+		f.settle(b)
 		if n < r.Count {
 			waits[i] = f.until(b, cost)
 		}

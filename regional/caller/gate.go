@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
@@ -38,6 +39,9 @@ type Config[T any] struct {
 	Cost func(call T) uint64
 	// OnFailure is for calls about which nothing was decided.
 	OnFailure OnFailure
+	// MaxDelay is how long a call may be held back for shaped limits. Default
+	// DefaultMaxDelay.
+	MaxDelay time.Duration
 	// Logger is told when calls begin to be answered without a decision, and why, and
 	// when that ends. Nil: nobody hears it.
 	Logger *slog.Logger
@@ -86,6 +90,12 @@ func New[T any](cfg Config[T]) (*Gate[T], error) {
 	if cfg.OnFailure != Deny && cfg.OnFailure != Admit {
 		bad("say what happens when nothing was decided: Deny or Admit")
 	}
+	if cfg.MaxDelay < 0 {
+		bad("a MaxDelay of %v; leave it out for %v", cfg.MaxDelay, DefaultMaxDelay)
+	}
+	if cfg.MaxDelay == 0 {
+		cfg.MaxDelay = DefaultMaxDelay
+	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
@@ -98,20 +108,24 @@ func New[T any](cfg Config[T]) (*Gate[T], error) {
 // ErrUndecided means that nothing was decided, and that calls are denied then.
 var ErrUndecided = errors.New("the rate limit cannot be asked")
 
-// Ask decides about a call. A call that counts for nothing (see Skip), or that is
-// admitted without a decision (see Admit), has a decision without statuses that is not
-// Over. The error is a *RefusedError, ErrUndecided, or that of ctx.
+// Ask decides about a call, and returns when one that is admitted may be served: at
+// once, or after its turn in a shaped limit has come. A call whose turn would come after
+// MaxDelay, or after the deadline of ctx, is denied and charged nothing. A call that
+// counts for nothing (see Skip), or that is admitted without a decision (see Admit), has
+// a decision without statuses that is not Over. The error is a *RefusedError, ErrUndecided, or that of ctx; when ctx ends while
+// the call is held back, what it cost stays taken.
 func (g *Gate[T]) Ask(ctx context.Context, call T) (enforce.Decision, error) {
 	req, err := g.request(call)
 	if err != nil || len(req.Descriptors) == 0 {
 		return enforce.Decision{}, err
 	}
+	req.MaxDelay = maxDelay(ctx, g.cfg.MaxDelay)
 	d, err := g.cfg.Decide(ctx, req)
 	if err == nil {
 		if g.blind.Load() && g.blind.CompareAndSwap(true, false) {
 			g.cfg.Logger.Info("calls are limited again", "domain", g.cfg.Domain)
 		}
-		return d, nil
+		return hold(ctx, d)
 	}
 	if ctx.Err() != nil {
 		return enforce.Decision{}, ctx.Err()

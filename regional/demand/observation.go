@@ -4,8 +4,10 @@ import "github.com/quorate/quorate/coordinator/quota"
 
 // Observation is one decision over one bucket, as the store answered it.
 type Observation struct {
-	Key      quota.Key
-	Cost     quota.Tokens // 0 for a look
+	Key  quota.Key
+	Cost quota.Tokens // 0 for a look, and for tokens that are given back
+	// Owed is the part of Cost that the bucket need not hold.
+	Owed     quota.Tokens
 	Admitted bool
 	Level    quota.Tokens // after the decision
 	Burst    quota.Tokens // of the capacity in force

@@ -136,7 +136,7 @@ func (e *entry) observe(o Observation) (urgent bool) {
 		urgent = !e.denying
 		e.denying, e.denied = true, true
 	}
-	u.Largest = max(u.Largest, o.Cost)
+	u.Largest = max(u.Largest, o.Cost-o.Owed)
 	if o.Blind {
 		return false // nobody could be told: a sync needs the store
 	}

@@ -3,6 +3,7 @@ package enforce
 import (
 	"time"
 
+	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
 )
 
@@ -12,6 +13,13 @@ type Request struct {
 	// Hits is the cost of every descriptor without its own; 0 counts as 1.
 	Hits        uint32
 	Descriptors []Descriptor
+	// MaxDelay is the longest delay the caller would wait for, 0 for any. A request
+	// that would be told a longer one is denied instead (DelayTooLong) and charged
+	// nothing. See Decision.Delay for what this can promise.
+	MaxDelay time.Duration
+	// Settle says that the costs are spent already: they are charged whatever the
+	// buckets hold, down to the limits' max_debt, and nothing is denied. See Settlement.
+	Settle bool
 }
 
 // Descriptor is one list of entries to be counted.
@@ -19,6 +27,9 @@ type Descriptor struct {
 	Entries []rules.Entry
 	// Hits is the descriptor's own cost, nil for the request's. Zero only looks.
 	Hits *uint64
+	// Refund says that the cost is given back. It is admitted always, unless another
+	// descriptor of the request is over: then nothing is given back.
+	Refund bool
 }
 
 // Reason says why a status is what it is. The values are stable: they appear in
@@ -43,6 +54,9 @@ const (
 	StoreDegraded Reason = "store_degraded"
 	// BurstExceeded: the cost is larger than the burst of the limit, so no wait helps.
 	BurstExceeded Reason = "burst_exceeded"
+	// DelayTooLong: what waits in a shaped limit before the request takes longer to
+	// leave than the request's MaxDelay.
+	DelayTooLong Reason = "delay_too_long"
 	// Shadow: a shadow rule would have denied.
 	Shadow Reason = "shadow"
 	// NoRule: no rule matches the descriptor.
@@ -65,7 +79,7 @@ func (r Reason) Scope() string {
 	switch r {
 	case GlobalExhausted:
 		return "world"
-	case LeaseEmpty, CoordinatorUnreachable, StoreDegraded:
+	case LeaseEmpty, CoordinatorUnreachable, StoreDegraded, DelayTooLong:
 		return "region"
 	case BurstExceeded, ZeroLimit:
 		return "limit"
@@ -109,13 +123,22 @@ type Status struct {
 	Limit *rules.Limit
 	// Remaining is what the region has left of the binding limit, in whole tokens.
 	Remaining uint32
+	// WindowSeconds is how long the window is in which Limit has counted the request,
+	// 0 for a limit without windows. Reset is then the time until its end.
+	WindowSeconds uint32
 	// Reset is the time until the region's bucket is full again. Never negative.
 	Reset time.Duration
 	// Retry is how long to wait before the same cost may fit, zero when not
 	// over. It is never longer than the limit needs to fill from empty, or from
 	// the debt that an outage of the store has left.
-	Retry  time.Duration
-	Reason Reason
+	Retry time.Duration
+	// Delay is how long to hold the request back for the shaped limits of Rule, see
+	// Decision.Delay; the longest when several are shaped, so not always that of Limit.
+	Delay time.Duration
+	// Uncharged is the part of a cost to settle that a limit of the rule had no room
+	// for, of the limit with the least room.
+	Uncharged quota.Tokens
+	Reason    Reason
 	// Source says whose tokens Reason speaks of.
 	Source Source
 }
@@ -128,6 +151,16 @@ type Decision struct {
 	Statuses []Status
 	// Retry is the longest Retry of the statuses that deny, zero when not Over.
 	Retry time.Duration
+	// Delay is how long to hold an admitted request back before it is served, from the
+	// moment of the decision, so that requests leave shaped limits at their rates: the
+	// longest Delay of the statuses. Its tokens are taken already. It is zero when Over,
+	// in shadow mode, for a cost of 0, and without a shaped limit; never longer than
+	// burst/rate of the limit.
+	//
+	// It is within MaxDelay, but for this: where burst/rate of a limit is above
+	// MaxDelay, the store is asked twice, first how long the delay would be, then to
+	// charge, and what others are admitted in between comes before this request.
+	Delay time.Duration
 	// UnknownDomain says that no rule document has the domain.
 	UnknownDomain bool
 	// Shadowed says that the service is in shadow mode and hid a denial: the

@@ -21,7 +21,7 @@ import (
 //
 // What else can happen makes the bucket hold more than the copy says. What this
 // agent does itself (it applies an assignment, adopts a configuration, renews a
-// session) drops the copy. What it does not see, another agent of the region
+// session, gives tokens back) drops the copy. What it does not see, another agent of the region
 // applying an assignment, a deadline that passes, a loan that ends, is why no copy
 // is believed for longer than believed. That leaves ten script calls a second for a
 // key that is denied thousands of times, and is well below the round trip to the
@@ -123,7 +123,7 @@ func (d *denials) deny(now time.Duration, a bucket.Ask) (v bucket.Verdict, conne
 		e, ok = s.old[a.Key]
 	}
 	s.mu.Unlock()
-	if !ok || now < e.at || now-e.at >= believed || a.Cost <= 0 {
+	if !ok || now < e.at || now-e.at >= believed {
 		return v, false, ok, false
 	}
 	b, elapsed := e.bucket, quota.MicrosOf(now-e.at)

@@ -11,6 +11,9 @@
 // It also owns the failure ladder: what happens to each rule while the store is
 // away, and the debt that is charged to the store when it is back.
 //
+// The delays of shaped limits are computed from what the store answers; delay.go says
+// what leaves then, and how much at worst.
+//
 // Invariant: what enforce admits was either taken from the store in one
 // all-or-nothing step, or drawn from a local bucket that holds this agent's part
 // of the region's standing share and owes it to the store; the only exceptions

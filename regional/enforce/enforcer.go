@@ -39,6 +39,9 @@ type Config struct {
 	// MaxLocalKeys is how many keys the failure ladder admits for while the
 	// store is away; further keys are denied. Default 65,536.
 	MaxLocalKeys int
+	// Wall is the clock that chooses the window of a request, in Unix time. It is read
+	// for rules with windows only, and they need it.
+	Wall func() quota.Micros
 }
 
 // View is what the sync loop knows of the region beside its configuration.
@@ -112,7 +115,9 @@ func New(cfg Config) *Enforcer {
 // is ignored.
 func (e *Enforcer) Adopt(a *lease.Adoption) {
 	if a != nil {
-		e.snap.Store(&snapshot{Adoption: a})
+		s := &snapshot{Adoption: a}
+		s.saw(a.Read)
+		e.snap.Store(s)
 		e.forgetAll()
 	}
 }
@@ -221,7 +226,7 @@ func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait,
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return Decision{}, nil, fmt.Errorf("decide: %w", ctx.Err())
 		}
-		if !errors.Is(err, errOwing) {
+		if p.unasked = errors.Is(err, errOwing); !p.unasked {
 			e.local.fail(t.now)
 		}
 		e.degrade(t.now, p)
@@ -275,11 +280,19 @@ var errOwing = errors.New("local debt is not settled yet")
 // It asks again without those that deny, as long as the request can do without
 // them; each answer leaves fewer, and only the last one charges anything.
 func (e *Enforcer) take(ctx context.Context, now time.Duration, s *snapshot, p *plan, shadow bool) error {
+	if !shadow {
+		if err := e.denyLate(ctx, s, p); err != nil || p.over() {
+			return err
+		}
+	}
 	for p.gather(shadow) {
 		changes := e.changes()
 		res, err := e.cfg.Store.Take(ctx, Take{Incarnation: s.Incarnation, Config: s.Version, Asks: p.asks})
 		if err == nil && len(res.Verdicts) != len(p.asks) {
 			err = fmt.Errorf("%w: %d verdicts on %d asks", ErrStoreDown, len(res.Verdicts), len(p.asks))
+		}
+		if p.refunds {
+			e.forgetRefunds(p) // also of a take with an unknown outcome
 		}
 		if err != nil {
 			return err
@@ -317,7 +330,7 @@ func (e *Enforcer) observe(p *plan, shadow, again bool) {
 			it := &p.items[c.first+j]
 			// A bucket that had enough while another one denied was neither spent
 			// from nor short of tokens.
-			if !it.asked || c.cost == 0 || again && !c.charged || !c.charged && it.v.Admitted {
+			if !it.asked || it.silent(c.charged) || again && !c.charged || !c.charged && it.v.Admitted {
 				continue
 			}
 			if e.cfg.Demand.Observe(it.observation(c.charged)) {

@@ -104,13 +104,17 @@ func (e *Enforcer) degrade(now time.Duration, p *plan) {
 	}
 	for i := range p.counts {
 		c := &p.counts[i]
-		if c.rule.Shadow || c.early != "" || c.cost == 0 {
+		if c.rule.Shadow || c.early != "" || c.cost < 0 {
 			continue
 		}
-		for _, it := range p.items[c.first : c.first+c.n] {
-			if c.charged || it.over {
-				e.cfg.Demand.Observe(demand.Observation{Key: it.ask.Key, Cost: it.ask.Cost, Admitted: c.charged, Blind: true})
+		for j := range p.items[c.first : c.first+c.n] {
+			it := &p.items[c.first+j]
+			if it.silent(c.charged) || !c.charged && !it.over {
+				continue
 			}
+			o := demand.Observation{Key: it.ask.Key, Admitted: c.charged, Blind: true}
+			o.Cost, o.Owed = it.arrival()
+			e.cfg.Demand.Observe(o)
 		}
 	}
 }
@@ -129,6 +133,7 @@ func (l *local) take(now time.Duration, p *plan, agents int64) {
 			it := &p.items[j]
 			it.local = true
 			it.v = l.verdict(t, it, agents)
+			it.tooLate(p.maxDelay)
 			it.over = !it.v.Admitted
 			c.over = c.over || it.over
 		}
@@ -143,8 +148,13 @@ func (l *local) take(now time.Duration, p *plan, agents int64) {
 		}
 		c.charged = true
 		for j := c.first; j < c.first+c.n; j++ {
-			if it := &p.items[j]; it.limit.OnStoreFailure == rules.OnStoreFailureLocal && c.cost > 0 {
+			switch it := &p.items[j]; {
+			case it.limit.OnStoreFailure != rules.OnStoreFailureLocal:
+				it.uncounted()
+			case c.cost > 0:
 				l.charge(t, it, agents)
+			case c.cost < 0 && p.unasked:
+				l.refund(t, it, agents)
 			}
 		}
 	}
@@ -158,15 +168,19 @@ func (l *local) verdict(now quota.Micros, it *item, agents int64) bucket.Verdict
 	case rules.OnStoreFailureDeny:
 		return bucket.Judge(it.ask, bucket.Balance{Holding: bucket.Denied}, false)
 	}
-	b := l.balance(now, it, agents)
-	v := bucket.Judge(it.ask, b, false)
-	d := l.debts[it.ask.Key]
-	if it.ask.Cost > 0 && (d != nil && d.settling > 0 || d == nil && len(l.debts) >= l.max) {
-		// While a debt is being settled no new one may be made, or a busy key
-		// would never be settled; nor one that could not be remembered.
+	v := bucket.Judge(part(it.ask, agents), l.balance(now, it, agents), false)
+	if it.ask.Cost > 0 && !it.ask.Settle && l.closed(it.ask.Key) {
 		v.Admitted = false
 	}
 	return v
+}
+
+// closed reports whether no debt of a key may be made now. While one is being settled
+// no new one may be made, or a busy key would never be settled; nor one that could
+// not be remembered.
+func (l *local) closed(k quota.Key) bool {
+	d := l.debts[k]
+	return d != nil && d.settling > 0 || d == nil && len(l.debts) >= l.max
 }
 
 // balance refills the local bucket of an item.
@@ -199,6 +213,12 @@ func (l *local) balance(now quota.Micros, it *item, agents int64) bucket.Balance
 
 func (l *local) charge(now quota.Micros, it *item, agents int64) {
 	b := l.balance(now, it, agents)
+	v := bucket.Judge(part(it.ask, agents), b, true)
+	if it.ask.Settle && (l.closed(it.ask.Key) || v.Uncharged == it.ask.Cost) {
+		it.v.Uncharged = it.ask.Cost
+		return
+	}
+	it.v = v
 	d := l.debts[it.ask.Key]
 	if d == nil {
 		// A request with several new keys may pass the bound by their number.
@@ -206,13 +226,12 @@ func (l *local) charge(now quota.Micros, it *item, agents int64) {
 		l.debts[it.ask.Key] = d
 		l.owing.Store(true)
 	}
-	d.level, d.at = b.Level-it.ask.Cost, now-b.Unspent
+	d.level, d.at = v.Level, now-v.Unspent
 	if d.slide = it.ask.Standing.Window != bucket.NoWindow; d.slide {
-		d.own.Admit(now, it.ask.Standing.Rate.Per, it.ask.Cost)
+		d.own.Admit(now, it.ask.Standing.Rate.Per, it.ask.Cost-v.Uncharged)
 	}
 	d.burst = max(d.burst, b.Capacity.Burst)
-	d.owed = min(d.owed+it.ask.Cost, quota.MaxTokens)
-	it.v = bucket.Judge(it.ask, b, true)
+	d.owed = min(d.owed+it.ask.Cost-v.Uncharged, quota.MaxTokens)
 }
 
 // settleBatch is how many debts one call to the store charges.

@@ -66,12 +66,17 @@ func (e *Enforcer) look(ctx context.Context, s *snapshot, p *plan) error {
 	connected := e.connected(res.Now)
 	for i, v := range res.Verdicts {
 		it := &p.items[i]
-		b := bucket.Balance{Holding: v.Holding, Level: v.Level, Capacity: v.Capacity, Epoch: v.Epoch, Reset: v.Full, Fresh: v.Fresh}
-		it.asked, it.connected = true, connected
-		it.v = bucket.Judge(it.ask, b, false)
+		it.looked(v, connected)
 		it.over = !it.v.Admitted
 	}
 	return nil
+}
+
+// looked judges the cost by what a look at the bucket has said.
+func (it *item) looked(v bucket.Verdict, connected bool) {
+	b := bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Epoch: v.Epoch, Reset: v.Full, Fresh: v.Fresh}
+	it.asked, it.connected = true, connected
+	it.v = bucket.Judge(it.ask, b, false)
 }
 
 // look judges all counts by their rules' policies and charges none. Shadow rules

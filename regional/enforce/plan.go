@@ -1,6 +1,8 @@
 package enforce
 
 import (
+	"time"
+
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
@@ -19,9 +21,17 @@ type plan struct {
 	// unlimitedQuota: an unlimited quota rule matched, so the quota rules are
 	// never all over.
 	unlimitedQuota bool
+	settle         bool // the request's Settle
+	refunds        bool // a count gives back
+	unasked        bool // the store was not asked at all
 	degraded       bool // the failure ladder answered
 	waited         bool
-	retained       bool // the store may still be reading the asks
+	maxDelay       time.Duration // of the request
+	retained       bool          // the store may still be reading the asks
+
+	clock func() quota.Micros // Config.Wall, and what it said, once it was read
+	wall  quota.Micros
+	read  bool
 }
 
 // planned is one descriptor of the request.
@@ -49,12 +59,15 @@ type count struct {
 // item is one limit of a count.
 type item struct {
 	limit     *rules.Limit
+	window    rules.Window // of a limit that counts in windows, and what is left of it
+	left      quota.Micros
 	ask       bucket.Ask
 	asked     bool
 	over      bool
-	connected bool // the region had a session when it was asked
-	known     bool // a denial of its key is remembered
-	local     bool // answered by the failure ladder; v is then a local bucket's
+	connected bool          // the region had a session when it was asked
+	known     bool          // a denial of its key is remembered
+	local     bool          // answered by the failure ladder; v is then a local bucket's
+	late      time.Duration // by how much its delay is too long; then it is over
 	v         bucket.Verdict
 }
 
@@ -72,6 +85,8 @@ func (p *plan) reset() {
 func (e *Enforcer) plan(s *snapshot, req Request) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
+	p.maxDelay, p.settle = req.MaxDelay, req.Settle
+	p.clock = e.cfg.Wall
 	replaces := false
 	for i := range req.Descriptors {
 		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
@@ -114,13 +129,18 @@ func (p *plan) replace() {
 	}
 }
 
-// cost returns what descriptor i asks for. Absurd hits saturate: they are more
-// than any limit has.
+// cost returns what descriptor i asks for, below zero where it gives back. Absurd
+// hits saturate: they are more than any limit has.
 func cost(req Request, i int) quota.Tokens {
-	if h := req.Descriptors[i].Hits; h != nil {
-		return quota.Whole(*h)
+	d := &req.Descriptors[i]
+	hits := uint64(max(1, req.Hits))
+	if d.Hits != nil {
+		hits = *d.Hits
 	}
-	return quota.Whole(uint64(max(1, req.Hits)))
+	if d.Refund {
+		return -quota.Whole(hits)
+	}
+	return quota.Whole(hits)
 }
 
 // linear is up to how many counts are searched one by one for the same key; a
@@ -129,18 +149,18 @@ const linear = 16
 
 // add adds the cost of a descriptor to the count of its identity.
 func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tokens) int {
-	key := rule.Key(domain, d.Entries, 0)
+	key, window := p.key(domain, d.Entries, rule, 0)
 	if i := p.find(rule, key); i >= 0 {
 		c := &p.counts[i]
-		c.cost = min(c.cost+cost, quota.MaxTokens)
+		c.cost = max(-quota.MaxTokens, min(c.cost+cost, quota.MaxTokens))
 		return i
 	}
 	c := count{rule: rule, cost: cost, first: len(p.items), n: len(rule.Limits)}
 	for i := range rule.Limits {
 		if i > 0 {
-			key = rule.Key(domain, d.Entries, i)
+			key, window = p.key(domain, d.Entries, rule, i)
 		}
-		p.items = append(p.items, item{limit: &rule.Limits[i], ask: bucket.Ask{Key: key}})
+		p.items = append(p.items, item{limit: &rule.Limits[i], window: window, left: window.End - p.wall, ask: bucket.Ask{Key: key}})
 	}
 	p.counts = append(p.counts, c)
 	if p.byKey != nil {
@@ -174,17 +194,23 @@ func (p *plan) find(rule *rules.Rule, key quota.Key) int {
 // finish settles what can be said of a count without the store, and what to ask.
 func (p *plan) finish(c *count, s *snapshot) {
 	now := s.now()
+	p.refunds = p.refunds || c.cost < 0
 	for i := range c.n {
 		it := &p.items[c.first+i]
 		switch {
+		case p.settle || c.cost < 0: // denied by nothing
 		case it.limit.Burst <= 0:
 			c.early, c.earlyAt, c.over = ZeroLimit, i, true
-		case c.cost > it.limit.Burst && c.early == "":
+		case c.cost > it.limit.Burst+it.limit.MaxDebt && c.early == "":
 			c.early, c.earlyAt, c.over = BurstExceeded, i, true
 		}
-		it.ask.Cost = c.cost
+		it.ask.Cost, it.ask.Debt, it.ask.Settle = c.cost, it.limit.MaxDebt, p.settle
 		it.ask.Mode = ModeOf(it.limit.OnDisconnect)
-		it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
+		if it.window.IsZero() {
+			it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
+		} else {
+			it.ask.Standing = s.StandingIn(it.window, it.ask.Key, it.limit, now, p.wall)
+		}
 	}
 }
 
@@ -284,15 +310,17 @@ func (p *plan) reopen() {
 		}
 		c.over = false
 		for j := c.first; j < c.first+c.n; j++ {
-			p.items[j].over = false
+			p.items[j].over, p.items[j].late = false, 0
 		}
 	}
 }
 
 // observation is what the store said to an item.
 func (it *item) observation(charged bool) demand.Observation {
-	return demand.Observation{
-		Key: it.ask.Key, Cost: it.ask.Cost, Admitted: charged,
+	o := demand.Observation{
+		Key: it.ask.Key, Admitted: charged,
 		Level: it.v.Level, Burst: it.v.Capacity.Burst, Epoch: it.v.Epoch,
 	}
+	o.Cost, o.Owed = it.arrival()
+	return o
 }

@@ -22,6 +22,12 @@ func (p *plan) decision(req Request, shadowMode bool) Decision {
 	for i := range d.Statuses {
 		d.Statuses[i] = p.status(&p.descriptors[i])
 	}
+	if !d.Over {
+		d.Delay = p.delays(d.Statuses)
+	}
+	if shadowMode {
+		d.Delay = 0
+	}
 	if d.Over && shadowMode {
 		d.Over, d.Shadowed = false, true
 	}
@@ -44,7 +50,7 @@ func (p *plan) status(d *planned) Status {
 	}
 	c := &p.counts[d.count]
 	s := p.binding(c)
-	s.Rule = c.rule
+	s.Rule, s.Uncharged = c.rule, p.uncharged(c)
 	if c.rule.Shadow && s.Over {
 		s.Over, s.Never, s.Shadowed = false, false, true
 		s.Retry, s.Reason = 0, Shadow
@@ -71,7 +77,7 @@ func (p *plan) binding(c *count) Status {
 			}
 			return Status{Reason: NotAsked}
 		}
-		s, left := it.status(), it.left()
+		s, left := it.status(), it.rest()
 		if !found || s.Over && (!bind.Over || s.Retry > bind.Retry) || !s.Over && !bind.Over && left < least {
 			bind, least, found = s, left, true
 		}
@@ -85,8 +91,8 @@ func early(reason Reason, l *rules.Limit) Status {
 	return Status{Over: true, Never: true, Limit: l, Reset: w, Retry: w, Reason: reason}
 }
 
-// left is the part of the bucket in force that is left.
-func (it *item) left() float64 {
+// rest is the part of the bucket in force that is left.
+func (it *item) rest() float64 {
 	if it.v.Capacity.Burst <= 0 {
 		return 0
 	}
@@ -95,8 +101,11 @@ func (it *item) left() float64 {
 
 func (it *item) status() Status {
 	s := Status{Over: it.over, Limit: it.limit, Reason: it.reason(), Source: it.source()}
-	w := window(it.limit)
+	w := it.longest()
 	s.Reset = min(w, it.v.Full.Duration())
+	if !it.window.IsZero() {
+		s.Reset, s.WindowSeconds = w, uint32(it.window.Length()/quota.Second)
+	}
 	if it.over {
 		s.Retry = it.retry(w)
 	} else {
@@ -114,12 +123,14 @@ func (it *item) retry(w time.Duration) time.Duration {
 		}
 	}
 	switch {
+	case it.late > 0:
+		return min(w, it.late)
 	case it.v.Retry == 0:
 		// Denied although there is enough: a debt is being settled.
 		return min(w, retryGuess)
 	case it.v.Retry < bucket.Forever:
 		return min(w, it.v.Retry.Duration())
-	case it.limit.Rate.Tokens <= 0 && it.v.Capacity.Burst >= it.limit.Burst:
+	case it.limit.Rate.Tokens <= 0 && it.wholeBurst(1):
 		return w // spent for good
 	}
 	return min(w, retryGuess)
@@ -140,6 +151,8 @@ func window(l *rules.Limit) time.Duration {
 
 func (it *item) reason() Reason {
 	switch {
+	case it.late > 0:
+		return DelayTooLong
 	case it.local:
 		return StoreDegraded
 	case it.v.Holding == bucket.OnHold, it.v.Holding == bucket.Denied, it.v.Holding == bucket.Allowed:
@@ -179,12 +192,20 @@ func (it *item) source() Source {
 // limit: nine tenths of what the standing shares of the other regions leave.
 func (it *item) wholeLimit() bool {
 	l, mine, has := it.limit, it.ask.Standing.Capacity, it.v.Capacity
-	return enough(has.Burst, l.Burst, mine.Burst, l.Standing) &&
-		(l.Rate.Tokens <= 0 || enough(has.Rate.In(l.Rate.Per).Tokens, l.Rate.Tokens, mine.Rate.In(l.Rate.Per).Tokens, l.Standing))
+	return it.wholeBurst(nearly) &&
+		(l.Rate.Tokens <= 0 || enough(nearly, has.Rate.In(l.Rate.Per).Tokens, l.Rate.Tokens, mine.Rate.In(l.Rate.Per).Tokens, l.Standing))
 }
 
-// enough compares in floats: it only words a reason.
-func enough(has, whole, mine quota.Tokens, standingPPM int64) bool {
+// wholeBurst reports whether the region holds that part of the burst that it can get.
+func (it *item) wholeBurst(part float64) bool {
+	return enough(part, it.v.Capacity.Burst, it.limit.Burst, it.ask.Standing.Burst, it.limit.Standing)
+}
+
+// nearly is how much of the whole is as good as all of it.
+const nearly = 0.9
+
+// enough compares in floats: it only words a reason, or a guess.
+func enough(part float64, has, whole, mine quota.Tokens, standingPPM int64) bool {
 	others := max(0, float64(whole)*float64(standingPPM)/quota.PPM-float64(mine))
-	return float64(has) >= 0.9*(float64(whole)-others)
+	return float64(has) >= part*(float64(whole)-others)
 }

@@ -44,6 +44,11 @@ type world struct {
 
 const start = 1000 * quota.Second
 
+// zero is the agent's wall clock when its monotonic one shows 0.
+const zero = 1_764_547_200 * quota.Second // 2025-12-01T00:00:00Z, a Monday
+
+func (w *world) wall() quota.Micros { return zero + quota.MicrosOf(w.now) }
+
 // newWorld adopts doc in a region that is connected and alone, so that its
 // standing share is all of what the document gives to standing shares.
 func newWorld(t testing.TB, doc string, set ...func(*Config)) *world {
@@ -51,7 +56,7 @@ func newWorld(t testing.TB, doc string, set ...func(*Config)) *world {
 		t: t, now: time.Hour, store: bucket.NewStore(), tracker: demand.New(demand.Config{}),
 		shares: quota.Shares{{Region: "eu", Weight: 1}},
 	}
-	cfg := Config{Store: w, Demand: w, Leases: w, Refresh: w.refresh, Wake: func() { w.wakes++ }}
+	cfg := Config{Store: w, Demand: w, Leases: w, Refresh: w.refresh, Wake: func() { w.wakes++ }, Wall: w.wall}
 	for _, f := range set {
 		f(&cfg)
 	}
@@ -117,7 +122,7 @@ func (w *world) grant(k quota.Key, epoch quota.Epoch, num, den int64, credit quo
 	st := w.store.State(w.time())
 	_, err := w.store.Apply(w.time(), st.Incarnation, bucket.ApplyAsk{
 		Assignment: quota.Assignment{Key: k, Session: st.Session, Epoch: epoch, Lease: c, Credit: credit},
-		Standing:   a.StandingOf(k, 0),
+		Standing:   a.StandingAt(k, 0, w.wall()),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -220,7 +225,7 @@ func check(t testing.TB, dec Decision, debts bool) {
 		if !s.Over && s.Retry != 0 {
 			t.Errorf("status %d is not over and says to wait %v", i, s.Retry)
 		}
-		if s.Limit != nil && !debts && s.Retry > window(s.Limit) {
+		if s.Limit != nil && !debts && s.Retry > max(window(s.Limit), time.Duration(s.WindowSeconds)*time.Second) {
 			t.Errorf("status %d: retry %v is longer than the limit's %v", i, s.Retry, window(s.Limit))
 		}
 		if s.Reason == Unlimited && s.Remaining != math.MaxUint32 {

@@ -19,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -124,6 +125,30 @@ func TestStatusesKeepOrderAndLength(t *testing.T) {
 	}
 }
 
+// Envoy's filter cannot hold a request back, so whoever can is told in a header field
+// and in the metadata.
+func TestDelayGoesOut(t *testing.T) {
+	d := enforce.Decision{Delay: 1500 * time.Microsecond, Statuses: []enforce.Status{
+		{Rule: &rules.Rule{ID: "api/a"}, Limit: limit(1, time.Second), Delay: 1500 * time.Microsecond, Reason: enforce.WithinLease},
+		{Rule: &rules.Rule{ID: "api/b"}, Limit: limit(1, time.Second), Reason: enforce.WithinLease},
+	}}
+	m := fromDecision(d, headers.Style{Delay: true}, true)
+	if hs := m.ResponseHeadersToAdd; len(hs) != 1 || hs[0].Key != headers.Delay || hs[0].Value != "2" {
+		t.Errorf("have headers %v", hs)
+	}
+	fields := m.DynamicMetadata.GetFields()
+	of := func(i int) *structpb.Value {
+		return fields["descriptors"].GetListValue().GetValues()[i].GetStructValue().GetFields()["delay_ms"]
+	}
+	if fields["delay_ms"].GetNumberValue() != 2 || of(0).GetNumberValue() != 2 || of(1) != nil {
+		t.Errorf("have metadata %v", m.DynamicMetadata)
+	}
+	d.Delay, d.Statuses = 0, d.Statuses[1:]
+	if m := fromDecision(d, headers.Full(), true); m.DynamicMetadata.GetFields()["delay_ms"] != nil {
+		t.Errorf("no delay: have metadata %v", m.DynamicMetadata)
+	}
+}
+
 func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
 	zero := descriptor("a", "1")
 	zero.HitsAddend = wrapperspb.UInt64(0)
@@ -135,10 +160,20 @@ func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
 	if r.Hits != 3 || r.Descriptors[0].Hits != nil {
 		t.Errorf("without its own weight a descriptor takes the request's: have %+v", r)
 	}
-	for i, want := range []uint64{0, math.MaxUint64, 0} {
-		if have := r.Descriptors[i+1].Hits; have == nil || *have != want {
-			t.Errorf("descriptor %d: want %d, have %v", i+1, want, have)
+	for i, want := range []uint64{0, math.MaxUint64, 5} {
+		d := r.Descriptors[i+1]
+		if d.Hits == nil || *d.Hits != want || d.Refund != (i == 2) {
+			t.Errorf("descriptor %d: want %d, have %+v", i+1, want, d)
 		}
+	}
+}
+
+func TestK24NegativeHitsAreGivenBack(t *testing.T) {
+	refund := descriptor("a", "1")
+	refund.IsNegativeHits = true
+	r := toRequest(&rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{refund, descriptor("a", "1")}})
+	if r.Hits != 3 || r.Descriptors[0].Hits != nil || !r.Descriptors[0].Refund || r.Descriptors[1].Refund {
+		t.Errorf("the request's weight, given back by the first descriptor only: have %+v", r)
 	}
 }
 

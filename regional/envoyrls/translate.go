@@ -15,9 +15,8 @@ import (
 )
 
 // toRequest reads Envoy's message. A weight of the request counts at least 1, a
-// weight of a descriptor may be 0 and then only looks (case K23). Negative
-// weights (refunds) only look, too: giving tokens back is not supported, and
-// counting them as a cost would be the opposite of what was asked.
+// weight of a descriptor may be 0 and then only looks (case K23). Negative hits are
+// given back (case K24).
 func toRequest(m *rls.RateLimitRequest) enforce.Request {
 	r := enforce.Request{Domain: m.GetDomain(), Hits: m.GetHitsAddend()}
 	r.Descriptors = make([]enforce.Descriptor, len(m.GetDescriptors()))
@@ -32,10 +31,8 @@ func toRequest(m *rls.RateLimitRequest) enforce.Request {
 			all = append(all, rules.Entry{Key: e.GetKey(), Value: e.GetValue()})
 		}
 		r.Descriptors[i].Entries = all[start:len(all):len(all)]
-		switch {
-		case d.GetIsNegativeHits():
-			r.Descriptors[i].Hits = new(uint64)
-		case d.GetHitsAddend() != nil:
+		r.Descriptors[i].Refund = d.GetIsNegativeHits()
+		if d.GetHitsAddend() != nil {
 			hits := d.GetHitsAddend().GetValue()
 			r.Descriptors[i].Hits = &hits
 		}
@@ -122,7 +119,8 @@ func unitOf(period time.Duration) rls.RateLimitResponse_RateLimit_Unit {
 }
 
 // metadataOf tells the proxy's access log and filters which rules decided and
-// why, shadow rules included.
+// why, shadow rules included, and for how long to hold back what shaped limits admit:
+// Envoy's own filter cannot.
 func metadataOf(d enforce.Decision) *structpb.Struct {
 	list := &structpb.ListValue{}
 	for i := range d.Statuses {
@@ -138,6 +136,9 @@ func metadataOf(d enforce.Decision) *structpb.Struct {
 		if s.Over {
 			fields["scope"] = structpb.NewStringValue(s.Reason.Scope())
 		}
+		if s.Delay > 0 {
+			fields["delay_ms"] = milliseconds(s.Delay)
+		}
 		if s.Rule != nil {
 			fields["rule"] = structpb.NewStringValue(s.Rule.ID)
 			if md, err := structpb.NewStruct(s.Rule.Metadata); err == nil && len(s.Rule.Metadata) > 0 {
@@ -146,5 +147,13 @@ func metadataOf(d enforce.Decision) *structpb.Struct {
 		}
 		list.Values = append(list.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
 	}
-	return &structpb.Struct{Fields: map[string]*structpb.Value{"descriptors": structpb.NewListValue(list)}}
+	fields := map[string]*structpb.Value{"descriptors": structpb.NewListValue(list)}
+	if d.Delay > 0 {
+		fields["delay_ms"] = milliseconds(d.Delay)
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+func milliseconds(d time.Duration) *structpb.Value {
+	return structpb.NewNumberValue(float64(headers.Milliseconds(d)))
 }

@@ -13,6 +13,9 @@
 // INVALID_ARGUMENT when a call lacks what it is counted by (see caller.Missing) and
 // UNAVAILABLE when nothing was decided (see caller.OnFailure). In this package errors
 // become status codes for applications.
+//
+// A call that a shaped limit admits is held back until its turn has come, and then handed
+// on. One that is cancelled meanwhile is not served, and has paid.
 package grpclimit
 
 import (
@@ -45,6 +48,11 @@ type Config struct {
 	Cost func(c Call) uint64
 	// OnFailure is for calls about which nothing was decided. There is no default.
 	OnFailure caller.OnFailure
+	// MaxDelay is how long a call may be held back for shaped limits, and at most until
+	// the deadline of its context. One whose turn would come later is answered RESOURCE_EXHAUSTED with Retry-After
+	// instead, and charged nothing. Where burst/rate of a limit is longer than that, each
+	// decision asks the region's store twice. Default caller.DefaultMaxDelay, 10 s.
+	MaxDelay time.Duration
 	// Headers of replies. The zero value means headers.Full().
 	Headers headers.Style
 	// Explain lets clients ask with the metadata x-ratelimit-explain why they were
@@ -66,7 +74,7 @@ type Interceptor struct {
 func New(cfg Config) (*Interceptor, error) {
 	gate, err := caller.New(caller.Config[Call]{
 		Decide: cfg.Decide, Domain: cfg.Domain, Descriptors: cfg.Descriptors, Cost: cfg.Cost,
-		OnFailure: cfg.OnFailure, Logger: cfg.Logger,
+		OnFailure: cfg.OnFailure, MaxDelay: cfg.MaxDelay, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ func Asked(value string) bool {
 //	scope         who is out of them: region, world, or limit (no wait helps)
 //	limit         the name of the limit that binds
 //	r, t          what is left, and the seconds until it is full
+//	delay_ms      the milliseconds for which a shaped limit holds it back
 //	retry         the seconds until the same request may be served
 func Explanation(d enforce.Decision) string {
 	var b strings.Builder
@@ -54,6 +55,9 @@ func Explanation(d enforce.Decision) string {
 		}
 		b.WriteString(";limit=" + quoted(PolicyName(s.Rule, s.Limit)) +
 			";r=" + strconv.FormatUint(uint64(s.Remaining), 10) + ";t=" + strconv.FormatInt(Seconds(s.Reset), 10))
+		if s.Delay > 0 {
+			b.WriteString(";delay_ms=" + strconv.FormatInt(Milliseconds(s.Delay), 10))
+		}
 		if s.Over {
 			b.WriteString(";retry=" + strconv.FormatInt(max(1, Seconds(wait(*s))), 10))
 		}

@@ -18,10 +18,11 @@ func TestExplanationNamesRuleSourceAndScope(t *testing.T) {
 		{Rule: r, Limit: l, Shadowed: true, Reason: enforce.Shadow, Source: enforce.FromShare},
 		{Rule: &rules.Rule{ID: `ap"i`}, Reason: enforce.Unlimited},
 		{Reason: enforce.NoRule},
+		{Rule: r, Limit: l, Remaining: 3, Reset: time.Second, Delay: 1500 * time.Microsecond, Reason: enforce.WithinLease, Source: enforce.FromLease},
 	}}
 	want := `"api/user";over;reason=global_exhausted;source=lease;scope=world;limit="per-user";r=0;t=60;retry=2, ` +
 		`"api/user";shadow;reason=shadow;source=standing_share;limit="per-user";r=0;t=0, ` +
-		`"ap\"i";reason=unlimited, "";reason=no_rule`
+		`"ap\"i";reason=unlimited, "";reason=no_rule, "api/user";reason=within_lease;source=lease;limit="per-user";r=3;t=1;delay_ms=2`
 	if have := lines(Render(d, Style{Explain: true}, now)); have != Explain+": "+want+"\n" {
 		t.Errorf("want\n%s\nhave\n%s", want, have)
 	}

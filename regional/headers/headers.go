@@ -12,6 +12,10 @@
 //     for HTTP", describe every limit that counted the request.
 //   - Retry-After (RFC 9110, section 10.2.3) appears on denials only.
 //
+// X-RateLimit-Delay-Ms is our own, on admissions by shaped limits only: for how many
+// milliseconds, rounded up, whoever serves the request is to hold it back. It is absent
+// where there is nothing to wait for, and the one field that is not in seconds.
+//
 // X-RateLimit-Explain is our own: why every descriptor was answered as it was.
 //
 // Every number is a whole one, never negative; times are rounded up, so that a
@@ -20,6 +24,7 @@
 package headers
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +44,7 @@ const (
 	RetryAfter = "Retry-After"
 	RateLimit  = "RateLimit"
 	Policy     = "RateLimit-Policy"
+	Delay      = "X-RateLimit-Delay-Ms"
 	Explain    = "X-RateLimit-Explain" // of requests too: see Asked
 )
 
@@ -55,6 +61,8 @@ type Style struct {
 	RetryAfter bool
 	// Reason renders X-RateLimit-Rule and X-RateLimit-Reason on denials.
 	Reason bool
+	// Delay renders X-RateLimit-Delay-Ms on admissions that are to be delayed.
+	Delay bool
 	// Explain renders X-RateLimit-Explain, on admissions too.
 	Explain bool
 	// Epoch makes X-RateLimit-Reset a Unix time in seconds, as GitHub has it,
@@ -63,7 +71,9 @@ type Style struct {
 }
 
 // Full renders everything but Explain, which is for whoever asks why.
-func Full() Style { return Style{Legacy: true, IETF: true, RetryAfter: true, Reason: true} }
+func Full() Style {
+	return Style{Legacy: true, IETF: true, RetryAfter: true, Reason: true, Delay: true}
+}
 
 // None reports whether the style renders nothing.
 func (s Style) None() bool { return s == Style{Epoch: s.Epoch} }
@@ -93,6 +103,9 @@ func Render(d enforce.Decision, style Style, now time.Time) []Header {
 		if limits, policies := structured(d); limits != "" {
 			out = append(out, Header{RateLimit, limits}, Header{Policy, policies})
 		}
+	}
+	if style.Delay && d.Delay > 0 && !d.Over {
+		out = append(out, Header{Delay, strconv.FormatInt(Milliseconds(d.Delay), 10)})
 	}
 	if style.Explain && len(d.Statuses) > 0 {
 		out = append(out, Header{Explain, Explanation(d)})
@@ -171,6 +184,14 @@ func Seconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
+// Milliseconds rounds d up to whole milliseconds, never negative.
+func Milliseconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Millisecond) + 1
+}
+
 // epoch rounds t up to a Unix time in whole seconds, never negative.
 func epoch(t time.Time) int64 {
 	s := t.Unix()
@@ -228,7 +249,7 @@ next:
 		r.WriteString(name + ";r=" + strconv.FormatUint(uint64(it.status.Remaining), 10) +
 			";t=" + strconv.FormatInt(Seconds(it.status.Reset), 10))
 		p.WriteString(name + ";q=" + strconv.FormatUint(uint64(it.status.Limit.RequestsPerUnit), 10) +
-			";w=" + strconv.FormatInt(max(1, Seconds(Window(it.status.Limit))), 10))
+			";w=" + strconv.FormatInt(cmp.Or(int64(it.status.WindowSeconds), max(1, Seconds(Window(it.status.Limit)))), 10))
 	}
 	return r.String(), p.String()
 }

@@ -75,6 +75,21 @@ func TestRender(t *testing.T) {
 			style: Style{IETF: true},
 			want:  "RateLimit: \"per-user\";r=3;t=2\nRateLimit-Policy: \"per-user\";q=100;w=60\n",
 		},
+		"a delay in whole milliseconds, rounded up, beside what is there already": {
+			d: enforce.Decision{Delay: 300*time.Millisecond + time.Microsecond, Statuses: []enforce.Status{
+				{Rule: perUser, Limit: minute, Remaining: 7, Reset: time.Second, Delay: time.Second},
+			}},
+			style: Style{Legacy: true, Delay: true},
+			want:  "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 1\nX-RateLimit-Delay-Ms: 301\n",
+		},
+		"no delay, no field": {
+			d:     enforce.Decision{Statuses: []enforce.Status{{Rule: perUser, Limit: minute}}},
+			style: Style{Delay: true},
+		},
+		"a delay is not asked for": {
+			d:     enforce.Decision{Delay: time.Second, Statuses: []enforce.Status{{Rule: perUser, Limit: minute}}},
+			style: Style{RetryAfter: true},
+		},
 		"reset as a time of day, rounded up; the others stay seconds": {
 			d: enforce.Decision{Statuses: []enforce.Status{
 				{Rule: perUser, Limit: minute, Remaining: 7, Reset: 1500 * time.Millisecond},

@@ -24,6 +24,8 @@ type Allowed struct {
 	Rule      string         `json:"rule,omitempty"`
 	Reason    enforce.Reason `json:"reason"`
 	Remaining *uint32        `json:"remaining,omitempty"`
+	// DelayMS is the X-RateLimit-Delay-Ms header field: hold the request back so long.
+	DelayMS int64 `json:"delay_ms,omitempty"`
 }
 
 func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +52,7 @@ func (cfg *Config) check(w http.ResponseWriter, r *http.Request) {
 }
 
 func allowed(d enforce.Decision) Allowed {
-	a := Allowed{Allowed: true, Reason: enforce.NoRule}
+	a := Allowed{Allowed: true, Reason: enforce.NoRule, DelayMS: headers.Milliseconds(d.Delay)}
 	if bind := headers.Binding(d); bind != nil {
 		a.Rule, a.Reason, a.Remaining = bind.Rule.ID, bind.Reason, &bind.Remaining
 		return a
@@ -74,7 +76,9 @@ func allowed(d enforce.Decision) Allowed {
 //	KEY=VALUE           all others are the entries of one descriptor
 //
 // The reserved names can be entry keys inside descriptor=QUERY.
-func ParseCheck(raw string) (enforce.Request, error) {
+func ParseCheck(raw string) (enforce.Request, error) { return parse("/v1/check", raw) }
+
+func parse(path, raw string) (enforce.Request, error) {
 	var req enforce.Request
 	pairs, err := parsePairs(raw)
 	if err != nil {
@@ -122,9 +126,9 @@ func ParseCheck(raw string) (enforce.Request, error) {
 	case domains > 1:
 		return req, fmt.Errorf("%w: domain is given %d times", ErrBadRequest, domains)
 	case req.Domain == "":
-		return req, fmt.Errorf("%w: domain is missing, ask /v1/check?domain=DOMAIN&KEY=VALUE", ErrBadRequest)
+		return req, fmt.Errorf("%w: domain is missing, ask %s?domain=DOMAIN&KEY=VALUE", ErrBadRequest, path)
 	case len(req.Descriptors) == 0:
-		return req, fmt.Errorf("%w: no descriptor, ask /v1/check?domain=%s&KEY=VALUE", ErrBadRequest, url.QueryEscape(req.Domain))
+		return req, fmt.Errorf("%w: no descriptor, ask %s?domain=%s&KEY=VALUE", ErrBadRequest, path, url.QueryEscape(req.Domain))
 	case entries > maxEntries:
 		return req, fmt.Errorf("%w: %d entries, at most %d are allowed", ErrBadRequest, entries, maxEntries)
 	}

@@ -3,6 +3,7 @@
 //
 //	POST /json        Envoy's RateLimitRequest as JSON; 200, or 429 when over
 //	any  /v1/check    ?domain=api&user=42&path=/login; 200, or 429 with a problem body
+//	POST /v1/settle   ?domain=api&user=42&estimate=10&actual=7; 200 says what was charged or given back
 //	GET  /healthz     the process is alive
 //	GET  /readyz      the agent can decide; the body says what is missing
 //

@@ -94,6 +94,26 @@ func TestCheckAnswersInStatusAndHeaders(t *testing.T) {
 	}
 }
 
+func TestCheckTellsTheDelay(t *testing.T) {
+	delayed := admitted
+	delayed.Delay = 1500 * time.Microsecond
+	for why, c := range map[string]struct {
+		d      enforce.Decision
+		header string
+		want   int64
+	}{
+		"rounded up":        {delayed, "2", 2},
+		"nothing to wait":   {admitted, "", 0},
+		"and not if denied": {deniedOnce, "", 0},
+	} {
+		r := ask(handler(c.d, nil), "GET", "/v1/check?domain=api&user=42", "")
+		var a Allowed
+		if err := json.NewDecoder(r.Body).Decode(&a); err != nil || a.DelayMS != c.want || r.Header.Get(headers.Delay) != c.header {
+			t.Errorf("%s: have %+v, %v, %v", why, a, err, r.Header)
+		}
+	}
+}
+
 func TestCheckAnswersAnyMethod(t *testing.T) {
 	for _, m := range []string{"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
 		if r := ask(handler(deniedOnce, nil), m, "/v1/check?domain=api&user=42", "ignored"); r.StatusCode != 429 {

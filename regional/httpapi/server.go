@@ -27,7 +27,7 @@ type Config struct {
 	JSON func(ctx context.Context, body []byte) (reply []byte, over bool, err error)
 	// NotReady returns what is missing before the agent can decide, empty when nothing is.
 	NotReady func() []string
-	// Headers of replies of /v1/check.
+	// Headers of replies of /v1/check and /v1/settle.
 	Headers headers.Style
 	// MaxBodyBytes bounds the body of /json. Default 1 MiB.
 	MaxBodyBytes int64
@@ -41,6 +41,7 @@ func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", cfg.json)
 	mux.HandleFunc("/v1/check", cfg.check)
+	mux.HandleFunc("POST /v1/settle", cfg.settle)
 	mux.HandleFunc("/healthz", alive)
 	mux.HandleFunc("/readyz", ready(cfg.NotReady))
 	return mux

@@ -12,6 +12,9 @@
 // Beyond that it answers 400 when a request lacks what it is counted by (see
 // caller.Missing) and 503 when nothing was decided (see caller.OnFailure). In this
 // package errors become status codes for applications.
+//
+// A request that a shaped limit admits is held back until its turn has come, and then
+// handed on. A client that goes away meanwhile is not served, and has paid.
 package httplimit
 
 import (
@@ -40,6 +43,11 @@ type Config struct {
 	Cost func(r *http.Request) uint64
 	// OnFailure is for requests about which nothing was decided. There is no default.
 	OnFailure caller.OnFailure
+	// MaxDelay is how long a request may be held back for shaped limits, and at most until
+	// the deadline of its context. One whose turn would come later is answered 429 with Retry-After
+	// instead, and charged nothing. Where burst/rate of a limit is longer than that, each
+	// decision asks the region's store twice. Default caller.DefaultMaxDelay, 10 s.
+	MaxDelay time.Duration
 	// Headers of replies. The zero value means headers.Full().
 	Headers headers.Style
 	// Explain lets clients ask with X-RateLimit-Explain why they were answered as they
@@ -54,7 +62,7 @@ type Config struct {
 func New(cfg Config) (func(http.Handler) http.Handler, error) {
 	gate, err := caller.New(caller.Config[*http.Request]{
 		Decide: cfg.Decide, Domain: cfg.Domain, Descriptors: cfg.Descriptors, Cost: cfg.Cost,
-		OnFailure: cfg.OnFailure, Logger: cfg.Logger,
+		OnFailure: cfg.OnFailure, MaxDelay: cfg.MaxDelay, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -22,6 +22,8 @@ type Adoption struct {
 	Set         *rules.Set
 	Shares      quota.Shares
 	Incarnation string
+	// Read is when it was read, on the store's clock.
+	Read quota.Micros
 
 	current generation
 	since   quota.Micros // when current was adopted
@@ -34,9 +36,9 @@ type Adoption struct {
 	// first says that the region never lost its buckets; otherwise they began
 	// empty at born. While the region does not know what it has on loan, that is
 	// when every loan is over.
-	first bool
-	born  quota.Micros
-	lost  quota.Micros // when they began empty, whatever may be on loan
+	first  bool
+	born   quota.Micros
+	lostAt quota.Micros // when the incarnation began
 
 	limits map[*rules.Limit]limit
 }
@@ -65,9 +67,9 @@ func Adopt(region string, loan quota.Micros, s bucket.State, cur, prev bucket.Ad
 		return nil, err
 	}
 	a := &Adoption{
-		Region: region, Version: b.Version, Set: g.set, Shares: g.shares, Incarnation: s.Incarnation,
+		Region: region, Version: b.Version, Set: g.set, Shares: g.shares, Incarnation: s.Incarnation, Read: s.Now,
 		current: g, since: cur.Since, grew: b.Grew, grown: quota.Micros(b.GrownUS),
-		first: s.First, born: s.Since, lost: s.Since,
+		first: s.First, born: s.Since, lostAt: s.Since,
 	}
 	if !s.LentKnown {
 		a.born += loan
@@ -212,7 +214,7 @@ func (a *Adoption) gained(share quota.Capacity, base quota.Tokens) quota.Micros 
 }
 
 // StandingOf returns the standing share of a key that an assignment names: of
-// no share when no rule counts the key.
+// no share when no rule counts the key. The key of a fixed window takes StandingAt.
 func (a *Adoption) StandingOf(key quota.Key, now quota.Micros) bucket.Standing {
 	st := Uncounted(key, max(a.since, a.birth()))
 	if _, l := a.Set.LimitOf(key); l != nil {

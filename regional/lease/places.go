@@ -9,10 +9,7 @@ import (
 // began is since when at the latest all is known of a sliding window. Such a share is
 // never lent, so it matters only when the region has lost its store.
 func (a *Adoption) began() quota.Micros {
-	if a.first {
-		return a.since
-	}
-	return max(a.since, a.lost)
+	return max(a.since, a.lost())
 }
 
 // places is Standing for a sliding window. Where nothing is known of a share, because
@@ -25,10 +22,7 @@ func (a *Adoption) places(key quota.Key, l *rules.Limit, share quota.Capacity, s
 		st.Since = 0
 		return st
 	}
-	born := a.lost
-	if a.first {
-		born = 0
-	}
+	born := a.lost()
 	start := max(a.grown, born)
 	st.Since = a.since
 	var before quota.Capacity
@@ -65,8 +59,8 @@ func (a *Adoption) places(key quota.Key, l *rules.Limit, share quota.Capacity, s
 // says whether it is a sliding window, so that its record is read as one.
 func Uncounted(key quota.Key, since quota.Micros) bucket.Standing {
 	st := bucket.Standing{Since: since}
-	if d, err := rules.DecodeKey(key); err == nil && d.Window.Length > 0 {
-		st.Window, st.Rate.Per = windowOf(d.Window.Algorithm), d.Window.Length
+	if d, err := rules.DecodeKey(key); err == nil && d.Sliding.Length > 0 {
+		st.Window, st.Rate.Per = windowOf(d.Sliding.Algorithm), d.Sliding.Length
 	}
 	return st
 }

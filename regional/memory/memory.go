@@ -93,7 +93,7 @@ func (s *Store) now() quota.Micros {
 // Take implements enforce.Store.
 func (s *Store) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, error) {
 	for i := range t.Asks {
-		if err := errors.Join(bucket.ValidAmount(t.Asks[i].Cost), t.Asks[i].Standing.Valid()); err != nil {
+		if err := t.Asks[i].Valid(); err != nil {
 			return enforce.TakeResult{}, fmt.Errorf("take from %q: %w", t.Asks[i].Key, err)
 		}
 	}

@@ -49,7 +49,7 @@ func TestK59ParallelTakesShareTheBucket(t *testing.T) {
 func TestTakesThatAreRefused(t *testing.T) {
 	s := New()
 	other, newer, absurd := take(s, "a"), take(s, "a"), take(s, "a")
-	other.Incarnation, newer.Config, absurd.Asks[0].Cost = "other", 1, -1
+	other.Incarnation, newer.Config, absurd.Asks[0].Cost = "other", 1, -quota.MaxTokens-1
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for why, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestTakesThatAreRefused(t *testing.T) {
 	}{
 		"another incarnation":   {t.Context(), other, enforce.ErrStale},
 		"another configuration": {t.Context(), newer, enforce.ErrStale},
-		"a negative cost":       {t.Context(), absurd, bucket.ErrRange},
+		"an absurd refund":      {t.Context(), absurd, bucket.ErrRange},
 		"nobody waits for it":   {gone, take(s, "a"), enforce.ErrStoreDown},
 	} {
 		if _, err := s.Take(c.ctx, c.take); !errors.Is(err, c.want) {

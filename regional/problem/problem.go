@@ -77,6 +77,8 @@ func detail(reason enforce.Reason, retry int64) string {
 		return "this region is cut off from the coordinator and its part of the limit is used up" + after
 	case enforce.StoreDegraded:
 		return "the store of this region is away and what may be served without it is used up" + after
+	case enforce.DelayTooLong:
+		return "the requests before this one take longer to leave than it can wait" + after
 	case enforce.BurstExceeded:
 		return "the request costs more than the limit ever holds; it is never served"
 	case enforce.ZeroLimit:

@@ -135,7 +135,7 @@ func (s *Store) applyArgs(incarnation string, ask *bucket.ApplyAsk) []any {
 		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()),
 		int64(quota.MicrosOf(a.Lend)),
 		int64(loan.Capacity.Rate.Tokens), int64(loan.Capacity.Rate.Per), int64(loan.Capacity.Burst), int64(loan.Credit), ends,
-		int64(bucket.Notice), string(a.Key), flag(a.Home), int(st.Window), st.Config,
+		int64(bucket.Notice), string(a.Key), flag(a.Home), int64(st.Lasts), int(st.Window), st.Config,
 	}
 }
 

@@ -196,7 +196,8 @@ func TestAmountsThatScriptsCannotComputeAreRefused(t *testing.T) {
 	s := openAt(t, shared.URL(), nil)
 	st := state(t, s)
 	for name, err := range map[string]error{
-		"negative cost":   second(s.Take(ctx, of(st, bucket.Ask{Key: "k", Cost: -1}))),
+		"absurd refund":   second(s.Take(ctx, of(st, bucket.Ask{Key: "k", Cost: -quota.MaxTokens - 1}))),
+		"negative debt":   second(s.Take(ctx, of(st, bucket.Ask{Key: "k", Debt: -1}))),
 		"period too long": second(s.Take(ctx, of(st, ask("k", 1, full(per(1, bucket.MaxPeriod+1, 1)))))),
 		"burst too large": second(s.Take(ctx, of(st, ask("k", 1, full(quota.Capacity{Burst: quota.MaxTokens + 1}))))),
 		"negative charge": s.Charge(ctx, st.Incarnation, []bucket.Charge{{Key: "k", Tokens: -1}}),

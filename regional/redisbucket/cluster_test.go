@@ -69,6 +69,7 @@ func TestCluster(t *testing.T) {
 		{"K52 keys in all slots are counted", testK52},
 		{"K26 what a denied request was charged is given back", testK26},
 		{"a refund is bounded", testRefunds},
+		{"K26 negative hits on keys in all slots", testNegativeHits},
 		{"sliding windows", testClusterWindows},
 		{"K53 braces in keys", testK53Cluster},
 		{"K51 the scripts are gone on every node", testK51Cluster},

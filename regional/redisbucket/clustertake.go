@@ -9,7 +9,8 @@ import (
 	"github.com/quorate/quorate/regional/enforce"
 )
 
-// portion is the asks of a request that one partition answers.
+// portion is the asks of a request that one partition answers: those that charge or
+// look, or those that give back.
 type portion struct {
 	partition int
 	index     []int // in the asks of the request
@@ -17,22 +18,31 @@ type portion struct {
 	answer    answer
 }
 
-// portions sorts asks by partition, in the order of their first.
+// portions sorts asks by partition, in the order of their first. What gives back comes
+// last: it denies nothing, and nobody could take it back if another portion did.
 func portions(asks []bucket.Ask) []*portion {
-	var list []*portion
-	at := make(map[int]*portion, 2)
+	var list, back []*portion
+	type place struct {
+		partition int
+		back      bool
+	}
+	at := make(map[place]*portion, 2)
 	for i, a := range asks {
-		p := partitionOf(a.Key)
+		p := place{partitionOf(a.Key), a.Cost < 0}
 		g := at[p]
 		if g == nil {
-			g = &portion{partition: p}
+			g = &portion{partition: p.partition}
 			at[p] = g
-			list = append(list, g)
+			if p.back {
+				back = append(back, g)
+			} else {
+				list = append(list, g)
+			}
 		}
 		g.index = append(g.index, i)
 		g.asks = append(g.asks, a)
 	}
-	return list
+	return append(list, back...)
 }
 
 // together reports whether one partition answers all asks, so that one script call

@@ -109,7 +109,7 @@ func (g *group) fits(incarnation string, config uint64, asks []bucket.Ask) bool 
 	}
 	for i := range asks {
 		a, b := &g.asks[i], &asks[i]
-		if a.Key != b.Key || a.Mode != b.Mode || a.Standing != b.Standing {
+		if a.Key != b.Key || a.Mode != b.Mode || a.Standing != b.Standing || a.Debt != b.Debt || a.Settle != b.Settle {
 			return false
 		}
 	}

@@ -21,6 +21,12 @@ func held(t *testing.T, r *redistest.Server) (s *Store, st bucket.State, release
 	t.Helper()
 	s = openAt(t, r.URL(), nil)
 	st = connected(t, s)
+	return s, st, hold(t, r, s, st)
+}
+
+// hold is held for a store that is open.
+func hold(t *testing.T, r *redistest.Server, s *Store, st bucket.State) (release func()) {
+	t.Helper()
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +52,7 @@ func held(t *testing.T, r *redistest.Server) (s *Store, st bucket.State, release
 			return l.busy && len(l.queue) == 0
 		})
 	}
-	return s, st, func() {
+	return func() {
 		t.Helper()
 		if err := r.Resume(); err != nil {
 			t.Fatal(err)

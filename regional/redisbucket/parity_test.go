@@ -167,8 +167,12 @@ func (w *twins) capacity(key quota.Key) quota.Capacity {
 }
 
 func (w *twins) standing(key quota.Key) bucket.Standing {
+	var lasts quota.Micros // of a fixed window
+	if windows[key] == bucket.NoWindow && rapid.IntRange(0, 3).Draw(w.t, "windowed") == 0 {
+		lasts = quota.Micros(rapid.Int64Range(1, 7300*86400*1e6).Draw(w.t, "lasts"))
+	}
 	st := bucket.Standing{
-		Capacity: w.capacity(key), Base: w.tokens("base"), Window: windows[key], Config: w.ref.State(w.now).Config,
+		Lasts: lasts, Capacity: w.capacity(key), Base: w.tokens("base"), Window: windows[key], Config: w.ref.State(w.now).Config,
 		Since: max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "since"))),
 		From:  max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "from"))),
 	}
@@ -181,7 +185,7 @@ func (w *twins) standing(key quota.Key) bucket.Standing {
 // cost draws what the bucket may or may not have.
 func (w *twins) cost(key quota.Key, burst quota.Tokens) quota.Tokens {
 	rec, _ := w.ref.Read(key)
-	switch rapid.IntRange(0, 3).Draw(w.t, "cost kind") {
+	switch rapid.IntRange(0, 5).Draw(w.t, "cost kind") {
 	case 0:
 		return 0
 	case 1:
@@ -191,8 +195,28 @@ func (w *twins) cost(key quota.Key, burst quota.Tokens) quota.Tokens {
 		return max(0, rec.Level)
 	case 2:
 		return burst / 3
+	case 3:
+		return -burst / 3
+	case 4:
+		return -w.tokens("refund")
 	}
 	return w.tokens("cost")
+}
+
+// ask draws one without a cost.
+func (w *twins) ask(key quota.Key) bucket.Ask {
+	a := bucket.Ask{
+		Key: key, Standing: w.standing(key), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode")),
+		Settle: rapid.IntRange(0, 4).Draw(w.t, "settle") == 0,
+	}
+	switch kind := rapid.IntRange(0, 3).Draw(w.t, "debt kind"); {
+	case windows[key] != bucket.NoWindow: // has none
+	case kind == 0:
+		a.Debt = w.tokens("debt")
+	case kind == 1:
+		a.Debt = a.Standing.Burst / 2
+	}
+	return a
 }
 
 func (w *twins) incarnation() string { // mostly the current one
@@ -260,8 +284,7 @@ func (w *twins) take() {
 		t.Config++
 	}
 	for range rapid.IntRange(1, 3).Draw(w.t, "asks") {
-		key := w.key()
-		a := bucket.Ask{Key: key, Standing: w.standing(key), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode"))}
+		a := w.ask(w.key())
 		a.Cost = w.cost(a.Key, a.Standing.Burst)
 		t.Asks = append(t.Asks, a)
 	}
@@ -294,7 +317,7 @@ func (w *twins) takeTogether() {
 			x.group.config++
 		}
 		for _, key := range rapid.SampledFrom([][]quota.Key{{"a"}, {"b"}, {"a", "b"}, {"b", "c}{", "a"}, {"log"}, {"counter", "a", "log"}}).Draw(w.t, "set") {
-			x.group.asks = append(x.group.asks, bucket.Ask{Key: key, Standing: w.standing(key), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode"))})
+			x.group.asks = append(x.group.asks, w.ask(key))
 		}
 		for range rapid.IntRange(1, 3).Draw(w.t, "runs") {
 			r := bucket.Run{Count: rapid.IntRange(1, 4).Draw(w.t, "count")}
@@ -341,7 +364,7 @@ func (w *twins) takeTogether() {
 				w.same("take together", want, have, nil, err)
 				waiters = waiters[1:]
 			}
-			r.Charge(left, admitted[i])
+			r.Charge(x.group.asks, left, admitted[i])
 		}
 	}
 }

@@ -21,13 +21,13 @@ type refund struct {
 }
 
 // giveBack puts what was charged into the lanes, ahead of whatever is asked from
-// here on. Nobody waits for it.
+// here on. Nobody waits for it. What was settled stays: it was spent before.
 func (c *clustered) giveBack(t enforce.Take, charged []*portion) {
 	for _, g := range charged {
 		var list []refund
 		for i, a := range g.asks {
 			b := &g.answer.start[i]
-			if a.Cost > 0 && b.Holding != bucket.Allowed {
+			if a.Cost > 0 && !a.Settle && b.Holding != bucket.Allowed {
 				list = append(list, refund{
 					incarnation: t.Incarnation, config: t.Config, ask: a, epoch: b.Epoch, at: g.answer.now,
 					before: b.Level - quota.Tokens(g.answer.place)*a.Cost,

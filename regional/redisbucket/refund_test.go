@@ -2,6 +2,8 @@ package redisbucket
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
+	"encoding/hex"
 	"strconv"
 	"testing"
 
@@ -12,7 +14,8 @@ import (
 )
 
 // Charges that are given back, late and in any order, never let a bucket admit more
-// than its burst and what it gains: admitted(W) <= burst + rate*W for every W. The
+// than its burst and what it gains, and what users give back meanwhile: admitted(W) -
+// refunded(W) <= burst + rate*W for every W. The
 // scripts are those of a cluster but for here.lua, on a server whose clock the test
 // sets.
 func TestRefundsKeepTheBound(t *testing.T) {
@@ -30,6 +33,9 @@ func TestRefundsKeepTheBound(t *testing.T) {
 	}
 	tick(t)
 	st := state(t, s)
+	s.scripts.take = script{name: "take", source: withTestClock(preludeSource + bucketSource + windowSource + "local apart = true\n" + takeSource)}
+	sum := sha1.Sum([]byte(s.scripts.take.source)) //nolint:gosec // Redis names scripts by their SHA-1.
+	s.scripts.take.sha = hex.EncodeToString(sum[:])
 	give := &script{name: "refund", source: withTestClock(preludeSource + bucketSource + windowSource + refundSource)}
 	refunds, lost := 0, quota.Tokens(0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +57,12 @@ func TestRefundsKeepTheBound(t *testing.T) {
 			now += quota.Second / 4 * quota.Micros(rapid.IntRange(0, 8).Draw(t, "wait"))
 			tick(t)
 			n := rapid.Uint64Range(1, burst).Draw(t, "tokens")
-			switch step := rapid.IntRange(0, 3).Draw(t, "step"); {
+			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
+			case step == 4: // by a user, of anything
+				a := ask(key, 0, share)
+				a.Cost = -quota.Whole(n)
+				take(t, s, of(st, a))
+				admitted = append(admitted, event{now, a.Cost})
 			case step <= 1: // 0: for good, 1: to be given back
 				res := take(t, s, of(st, ask(key, n, share)))
 				switch {

@@ -85,12 +85,13 @@ func build(inCluster bool, edit func(source string) string) scripts {
 		sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
 		return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 	}
-	here, arrive := "", ""
+	// Keys of one request may be on servers apart: see takeApart.
+	here, arrive, apart := "", "", "local apart = false"
 	if inCluster {
-		here, arrive = hereSource, arriveSource
+		here, arrive, apart = hereSource, arriveSource, "local apart = true"
 	}
 	sc := scripts{
-		take:      one("take", writes, preludeSource, here, bucketSource, windowSource, takeSource),
+		take:      one("take", writes, preludeSource, here, bucketSource, windowSource, apart, takeSource),
 		charge:    one("charge", writes, preludeSource, here, bucketSource, windowSource, chargeSource),
 		apply:     one("apply", writes, preludeSource, here, bucketSource, windowSource, applySource),
 		lend:      one("lend", writes, preludeSource, here, bucketSource, lendSource),

@@ -39,6 +39,17 @@ type target struct {
 type share struct {
 	mode     bucket.Mode
 	standing bucket.Standing
+	debt     quota.Tokens
+	settle   bool
+}
+
+// floor is the word for how low a take may get the level: the debt, or -1 less it for
+// what settles.
+func (sh *share) floor() int64 {
+	if sh.settle {
+		return -1 - int64(sh.debt)
+	}
+	return int64(sh.debt)
 }
 
 // begin makes a call for g only.
@@ -69,7 +80,7 @@ func (c *call) compose(s *Store) {
 		for i := range g.asks {
 			a := &g.asks[i]
 			c.keys = append(c.keys, c.to.head+string(a.Key)+c.to.tail)
-			c.nums = append(c.nums, c.share(share{a.Mode, a.Standing}))
+			c.nums = append(c.nums, c.share(share{a.Mode, a.Standing, a.Debt, a.Settle}))
 		}
 		for from := 0; from < len(g.waiters); {
 			to := g.run(from)
@@ -82,9 +93,10 @@ func (c *call) compose(s *Store) {
 		}
 	}
 	c.table = append(c.table[:0], int64(len(c.shares)))
-	for _, sh := range c.shares {
+	for i := range c.shares {
+		sh := &c.shares[i]
 		st := &sh.standing
-		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later), int64(st.Window))
+		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later), sh.floor(), int64(st.Lasts), int64(st.Window))
 	}
 
 	c.args = append(c.args[:0], "evalsha", &s.scripts.take.sha, len(c.keys)+1, &c.to.state)
@@ -183,7 +195,7 @@ func charged(buckets []bucket.Balance, asks []bucket.Ask, n int) []bucket.Balanc
 		r.Costs[i] = asks[i].Cost
 	}
 	after := append([]bucket.Balance(nil), buckets...)
-	r.Charge(after, n)
+	r.Charge(asks, after, n)
 	return after
 }
 
@@ -193,7 +205,8 @@ func balance(reply []int64, st *bucket.Standing) (b bucket.Balance, rest []int64
 		return b, nil, false
 	}
 	b = bucket.Balance{
-		Holding: bucket.Holding(reply[0]), Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]), Capacity: st.Capacity,
+		Holding: bucket.Holding(max(reply[0], -reply[0])), Missing: reply[0] < 0,
+		Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]), Capacity: st.Capacity,
 	}
 	reply = reply[3:]
 	if b.Holding == bucket.OnNothing {
@@ -212,11 +225,11 @@ func balance(reply []int64, st *bucket.Standing) (b bucket.Balance, rest []int64
 	if st.Window == bucket.NoWindow {
 		return b, reply, true
 	}
-	if len(reply) < 2 || reply[1] <= 0 {
+	if len(reply) < 3 || reply[1] <= 0 {
 		return b, nil, false
 	}
-	b.Reset, b.Fresh = quota.Micros(reply[0]), quota.Micros(reply[1])
-	return b, reply[2:], true
+	b.Reset, b.Fresh, b.Back = quota.Micros(reply[0]), quota.Micros(reply[1]), quota.Tokens(reply[2])
+	return b, reply[3:], true
 }
 
 // waits reads how long those wait for each sliding window whom a run has denied.

@@ -78,8 +78,8 @@ var capacityMutants = []Mutant{
 		Breaks: "An account is forgotten once nobody holds a lease, and begins anew with a full pool.",
 		Edits: []Edit{{
 			File: "coordinator/ledger/account.go",
-			Old:  "return len(a.held) == 0 && len(a.loans) == 0 && a.Level(clock) >= max(a.Pool().Burst, 0)",
-			New:  "return len(a.held) == 0 && len(a.loans) == 0",
+			Old:  "(a.over(clock) || a.Level(clock) >= max(a.Pool().Burst, 0))",
+			New:  "true",
 		}},
 	}, {
 		Name:   "clock-jumps-with-the-leader",
@@ -94,7 +94,7 @@ var capacityMutants = []Mutant{
 		Breaks: "A region's demand is what it was admitted, so the one that is denied most is given least.",
 		Edits: []Edit{{
 			File: "coordinator/planner/demand.go",
-			Old:  "	denied := min(tokens(u.Denied), 2*s.second*max(seconds(window), 0.001))\n",
+			Old:  "	denied := min(tokens(u.Denied), s.denied*max(seconds(window), 0.001))\n",
 			New:  "	denied := 0.0\n",
 		}, {
 			// What else gives a throttled region more than it shows.

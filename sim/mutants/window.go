@@ -1,76 +1,59 @@
 package mutants
 
-// windowMutants free places of sliding windows that are still occupied.
+// windowMutants break what makes a window's tokens be spent once.
 var windowMutants = []Mutant{
 	{
-		Name:   "occupied-places-given-up",
-		Breaks: "A region whose lease shrinks gives up all that it loses, though admissions of the last window occupy it.",
+		Name:   "missing-window-is-full",
+		Breaks: "A bucket of a window that has no record is taken for unused, though the store has lost its data.",
 		Edits: []Edit{{
-			File: "regional/bucket/window.go",
-			Old:  "	return min(occupied, f.held)\n",
-			New:  "	return min(occupied, 0)\n",
+			File: "regional/lease/window.go",
+			Old:  "	case later(since):\n",
+			New:  "	case later(since) || true:\n",
 		}},
 	}, {
-		Name:   "confirmed-places-are-free",
-		Breaks: "All that a confirmation leaves to the pool is free, and not only what the region has given up.",
+		Name:   "window-share-grows-with-tokens",
+		Breaks: "A share that grows while a window runs has tokens for it, which others may have spent.",
 		Edits: []Edit{{
-			File: "coordinator/ledger/window.go",
-			Old:  "	a.level += min(surrendered, reserved.Burst-a.Reserved(region).Burst)\n",
-			New:  "	a.level += reserved.Burst - a.Reserved(region).Burst\n",
+			File: "regional/lease/window.go",
+			Old:  "st.Base = min(known.share.Burst, before.Burst)",
+			New:  "st.Base = known.share.Burst",
 		}},
 	}, {
-		Name:   "places-of-an-ended-session-are-free",
-		Breaks: "What a region had beyond its share is given away when its session has ended, though it is in use for a window.",
+		Name:   "window-record-ends-with-it",
+		Breaks: "The record of a window is forgotten at its end, while an agent whose clock is behind still counts in it.",
 		Edits: []Edit{{
-			File: "coordinator/ledger/window.go",
-			Old:  "		a.owe(Return{clock + keeps(a.window()), missing})\n",
-			New:  "		a.level += missing\n",
-		}},
-	}, {
-		Name:   "lost-log-is-empty",
-		Breaks: "A region that has lost its store starts with its whole share, though what it has forgotten occupies it.",
-		Edits: []Edit{{
-			File: "regional/lease/places.go",
-			Old:  "	born := a.lost\n	if a.first {\n",
-			New:  "	born := a.lost\n	if born > 0 {\n",
-		}},
-	}, {
-		Name:   "shrunk-share-is-free",
-		Breaks: "What a standing share loses is in the pool at once, though the region has used it within the last window.",
-		Edits: []Edit{{
-			File: "coordinator/ledger/config.go",
-			Old:  "	a.terms = next\n",
-			New:  "	if next.limit.Window > 0 {\n		a.level += max(0, a.terms.sum.Burst-next.sum.Burst)\n	}\n	a.terms = next\n",
+			File: "regional/lease/window.go",
+			Old:  "left := max(0, w.End-wall) + Skew",
+			New:  "left := max(quota.Second, w.End-wall)",
 		}, {
+			File: "regional/lease/window.go",
+			Old:  "	return (left + lastsStep - 1) / lastsStep * lastsStep\n",
+			New:  "	return left\n",
+		}},
+	}, {
+		Name:   "window-account-dropped-early",
+		Breaks: "The account of a window is dropped when nobody holds a lease, although the window runs.",
+		Edits: []Edit{{
+			File: "coordinator/ledger/account.go",
+			Old:  "(a.over(clock) || ",
+			New:  "(a.Windowed() || ",
+		}},
+	}, {
+		Name:   "shrunk-window-share-comes-back",
+		Breaks: "A window that began before standing shares shrank opens with a full pool, although they may be spent.",
+		Edits: []Edit{{
 			File: "coordinator/ledger/terms.go",
-			Old:  "		m.until = l.clock + keeps(t.limit.Window)\n",
-			New:  "		m.until = l.clock\n",
+			Old:  "m.until = l.clock + beginsAfter(t.limit.Rate.Per)",
+			New:  "m.until = l.clock",
 		}},
 	}, {
-		Name:   "grown-share-is-free",
-		Breaks: "A standing share that has grown has its new places at once, though they are occupied elsewhere.",
+		Name:   "key-without-its-window",
+		Breaks: "All windows are counted under one key, which is never refilled.",
 		Edits: []Edit{{
-			File: "regional/lease/places.go",
-			Old:  "		st.Base = before.Burst\n",
-			New:  "		st.Base = share.Burst\n",
+			File: "regional/enforce/window.go",
+			Old:  "	w := l.WindowAt(p.wall)\n",
+			New:  "	w := l.WindowAt(0)\n",
 		}},
-	}, {
-		Name:   "lease-over-a-growing-share",
-		Breaks: "A lease covers a share before the region knows that a part of it is occupied elsewhere.",
-		Edits: []Edit{{
-			File: "coordinator/ledger/window.go",
-			Old:  "			return ErrInFlight\n",
-			New:  "			return nil\n",
-		}},
-		Test: Test{"coordinator/ledger", "TestAssignmentsForASlidingWindow"},
-	}, {
-		Name:   "lease-by-an-older-configuration",
-		Breaks: "An agent applies a lease by a configuration that the region has left, and does not know that the share has grown.",
-		Edits: []Edit{{
-			File: "regional/bucket/store.go",
-			Old:  "		if st.Config != s.region.Config {\n",
-			New:  "		if false {\n",
-		}},
-		Test: Test{"regional/bucket", "TestALeaseIsAppliedByTheConfigurationInForce"},
+		Test: Test{Package: "regional/enforce", Name: "TestK16AFixedWindowDoublesAtItsEdge"},
 	},
 }

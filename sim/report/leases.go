@@ -20,7 +20,7 @@ const (
 // leases draws the leases of all regions into one chart, so that a swing from one to
 // another shows: a lease that moves within a column has all of its span there.
 func (p *page) leases() {
-	if len(p.result.Keys) != 1 || len(p.plan.Regions) < 2 {
+	if !p.rated() || len(p.plan.Regions) < 2 {
 		return
 	}
 	seconds := int((p.plan.Duration - p.plan.Start + quota.Second - 1) / quota.Second)
@@ -112,7 +112,7 @@ func drawBands(bands []band) []string {
 // and how far each region's moves a minute, up and down added, as a part of the limit.
 func (p *page) settled() {
 	from, ok := settledFrom(p.plan)
-	if !ok || len(p.result.Keys) != 1 {
+	if !ok || !p.rated() {
 		return
 	}
 	span := float64(p.plan.Duration-from) / float64(quota.Second)

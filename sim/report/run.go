@@ -119,6 +119,12 @@ func limitOf(l quota.Limit) []string {
 			fmt.Sprintf("%v tokens in any %s (sliding window)", l.Burst, period(l.Window)), fmt.Sprintf("standing share %g", float64(l.Standing)/quota.PPM),
 		}
 	}
+	if l.Rate.Tokens == 0 && l.Burst > 0 {
+		return []string{
+			fmt.Sprintf("%v tokens in each window of a %s", l.Burst, period(l.Rate.Per)),
+			fmt.Sprintf("standing share %g", float64(l.Standing)/quota.PPM),
+		}
+	}
 	return []string{
 		fmt.Sprintf("%v tokens a %s", l.Rate.Tokens, period(l.Rate.Per)), fmt.Sprintf("burst %v", l.Burst),
 		fmt.Sprintf("standing share %g", float64(l.Standing)/quota.PPM),

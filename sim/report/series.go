@@ -19,8 +19,8 @@ func (p *page) charts() {
 	}
 	limit := p.result.Keys[0].Limit
 	unit := period(limit.Rate.Per)
-	// With several keys there is no lease that bounds what is drawn.
-	one := len(p.result.Keys) == 1
+	// With several keys, or without a rate, there is no lease that bounds what is drawn.
+	one := p.rated()
 	lines := ""
 	if one {
 		lines = ", - = lease"
@@ -50,6 +50,15 @@ func (p *page) charts() {
 		p.chart(region.Name+p.parts(region.Name), each[r], marks)
 	}
 	p.line("%s", times(columns, step))
+}
+
+// rated reports whether leases can be drawn as rates.
+func (p *page) rated() bool {
+	if len(p.result.Keys) != 1 {
+		return false
+	}
+	l := p.result.Keys[0].Limit
+	return l.Steady(l.Capacity).Tokens > 0
 }
 
 func (p *page) chart(title string, s series, marks map[int]byte) {

@@ -13,6 +13,7 @@ import (
 // totals prints the sums of all keys, and whether every promise was kept.
 func (p *page) totals() {
 	overshoot := p.sums()
+	p.windows()
 	p.settled()
 	p.item("log entries", fmt.Sprintf("%.1f a second", float64(p.result.Entries)/p.result.SimSeconds))
 	p.item("messages", fmt.Sprintf("%.1f a second", float64(p.result.Messages)/p.result.SimSeconds))
@@ -20,6 +21,17 @@ func (p *page) totals() {
 	p.counts()
 	p.item("ledger", p.result.Hash)
 	p.verdict()
+}
+
+// windows prints what was admitted in each window of the first key.
+func (p *page) windows() {
+	var parts []string
+	for _, admitted := range p.result.Keys[0].Windows {
+		parts = append(parts, whole(admitted))
+	}
+	if len(parts) > 0 {
+		p.item("windows", parts...)
+	}
 }
 
 // sums prints what became of all requests, and returns the worst overshoot of a key.

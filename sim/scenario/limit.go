@@ -24,7 +24,7 @@ var (
 	// there. No edit may change them or the burst: the auditor has one limit.
 	rateKeys = map[string]string{"rate": "requests_per_unit", "unit": "unit", "unit_multiplier": "unit_multiplier"}
 	// quotaKeys are those that stand in its quota block.
-	quotaKeys = []string{"algorithm", "burst", "standing_share", "weights", "on_disconnect", "on_store_failure", "cold_start_wait"}
+	quotaKeys = []string{"burst", "standing_share", "weights", "on_disconnect", "on_store_failure", "cold_start_wait", "algorithm", "align", "time_zone"}
 )
 
 // limits reads the rules and the keys that are asked for, in either form.
@@ -118,7 +118,7 @@ func (r *reader) settings(f field, p *sim.Plan, whole bool) map[string]field {
 	known := keys{}
 	fixed := func(f field) {
 		if !whole {
-			r.problem(f.key, f.path, "an edit cannot change rate, burst and algorithm: the auditor knows one limit")
+			r.problem(f.key, f.path, "an edit cannot change rate and burst, or how they are counted: the auditor knows one limit")
 		}
 	}
 	for name := range rateKeys {
@@ -127,7 +127,9 @@ func (r *reader) settings(f field, p *sim.Plan, whole bool) map[string]field {
 	for _, name := range quotaKeys {
 		known[name] = func(field) {}
 	}
-	known["burst"], known["algorithm"] = fixed, fixed
+	for _, name := range []string{"burst", "algorithm", "align", "time_zone"} {
+		known[name] = fixed
+	}
 	known["weights"] = func(f field) {
 		_, of, _ := r.pairs(f)
 		for _, name := range of {
@@ -214,7 +216,7 @@ func (r *reader) edits(f field, set *rules.Set, p *sim.Plan) {
 				continue // said where the key stands
 			}
 			if is == nil || len(is.Limits) == 0 || is.Limits[0].Capacity != was.Limits[0].Capacity || is.Limits[0].Algorithm != was.Limits[0].Algorithm {
-				r.problem(item.value, item.path, "an edit cannot change rate, burst and algorithm, and this one does for %s", keyName(k.Entries))
+				r.problem(item.value, item.path, "an edit cannot change rate and burst, or how they are counted, and this one does for %s", keyName(k.Entries))
 				break
 			}
 		}

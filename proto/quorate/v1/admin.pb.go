@@ -1267,10 +1267,13 @@ type ExplainedLimit struct {
 	Rule      string                 `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
 	LimitName string                 `protobuf:"bytes,2,opt,name=limit_name,json=limitName,proto3" json:"limit_name,omitempty"`
 	// account.holders lists every registered region.
-	Account       *Account        `protobuf:"bytes,3,opt,name=account,proto3" json:"account,omitempty"`
-	AccountOpen   bool            `protobuf:"varint,4,opt,name=account_open,json=accountOpen,proto3" json:"account_open,omitempty"`
-	Demand        []*RegionDemand `protobuf:"bytes,5,rep,name=demand,proto3" json:"demand,omitempty"`
-	Unlimited     bool            `protobuf:"varint,6,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	Account     *Account        `protobuf:"bytes,3,opt,name=account,proto3" json:"account,omitempty"`
+	AccountOpen bool            `protobuf:"varint,4,opt,name=account_open,json=accountOpen,proto3" json:"account_open,omitempty"`
+	Demand      []*RegionDemand `protobuf:"bytes,5,rep,name=demand,proto3" json:"demand,omitempty"`
+	Unlimited   bool            `protobuf:"varint,6,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	// algorithm and shape are those of the rule; empty from a server that knows neither.
+	Algorithm     string `protobuf:"bytes,7,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Shape         bool   `protobuf:"varint,8,opt,name=shape,proto3" json:"shape,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1343,6 +1346,20 @@ func (x *ExplainedLimit) GetDemand() []*RegionDemand {
 func (x *ExplainedLimit) GetUnlimited() bool {
 	if x != nil {
 		return x.Unlimited
+	}
+	return false
+}
+
+func (x *ExplainedLimit) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *ExplainedLimit) GetShape() bool {
+	if x != nil {
+		return x.Shape
 	}
 	return false
 }
@@ -1754,7 +1771,7 @@ const file_quorate_v1_admin_proto_rawDesc = "" +
 	"\x11level_microtokens\x18\x05 \x01(\x03R\x10levelMicrotokens\x12\x1f\n" +
 	"\vreported_us\x18\x06 \x01(\x03R\n" +
 	"reportedUs\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\"\xe5\x01\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"\x99\x02\n" +
 	"\x0eExplainedLimit\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1d\n" +
 	"\n" +
@@ -1762,7 +1779,9 @@ const file_quorate_v1_admin_proto_rawDesc = "" +
 	"\aaccount\x18\x03 \x01(\v2\x13.quorate.v1.AccountR\aaccount\x12!\n" +
 	"\faccount_open\x18\x04 \x01(\bR\vaccountOpen\x120\n" +
 	"\x06demand\x18\x05 \x03(\v2\x18.quorate.v1.RegionDemandR\x06demand\x12\x1c\n" +
-	"\tunlimited\x18\x06 \x01(\bR\tunlimited\"\x8a\x01\n" +
+	"\tunlimited\x18\x06 \x01(\bR\tunlimited\x12\x1c\n" +
+	"\talgorithm\x18\a \x01(\tR\talgorithm\x12\x14\n" +
+	"\x05shape\x18\b \x01(\bR\x05shape\"\x8a\x01\n" +
 	"\x0fExplainResponse\x122\n" +
 	"\x06limits\x18\x01 \x03(\v2\x1a.quorate.v1.ExplainedLimitR\x06limits\x12\x1e\n" +
 	"\n" +

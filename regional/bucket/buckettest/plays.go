@@ -30,7 +30,7 @@ func Per(tokens uint64, period quota.Micros, burst uint64) quota.Capacity {
 // step is one take of a play.
 type step struct {
 	at    quota.Micros
-	cost  uint64
+	cost  int64 // negative: given back
 	want  bool
 	level string       // afterwards, exactly
 	retry quota.Micros // of a denial, rounded up to whole microseconds
@@ -85,6 +85,13 @@ var plays = []struct {
 		{0, 0, true, "2", 0}, {0, 0, true, "2", 0}, {0, 0, true, "2", 0}, {0, 0, true, "2", 0}, {0, 0, true, "2", 0},
 		{0, 1, true, "1", 0}, {0, 1, true, "0", 0}, {0, 1, false, "0", day / 2}, {0, 0, true, "0", 0},
 	}},
+	{"K24RefundAtZero", Per(10, day, 10), []step{
+		{0, 10, true, "0", 0}, {0, -1, true, "1", 0}, {0, 1, true, "0", 0}, {0, 1, false, "0", day / 10},
+		{0, -4, true, "4", 0}, {0, -100, true, "10", 0}, {day, 11, false, "10", bucket.Forever}, // never above the burst
+	}},
+	{"K24RefundsDoNotFillTheBucketTwice", Per(10, day, 10), []step{
+		{0, -5, true, "10", 0}, {0, 10, true, "0", 0}, {day, -5, true, "10", 0}, {day, 10, true, "0", 0}, {day, 1, false, "0", day / 10},
+	}},
 	{"K27SpentMonthIsSpentUntilItsEnd", Per(100, 30*day, 100), []step{
 		{0, 100, true, "0", 0}, {30*day - day/2, 100, false, "98.333333", day / 2}, {30 * day, 100, true, "0", 0},
 	}},
@@ -108,7 +115,7 @@ func Run(t *testing.T, fresh Fresh) {
 		t.Run(p.name, func(t *testing.T) {
 			take := fresh(t, p.share)
 			for i, s := range p.steps {
-				v := take(s.at, quota.Whole(s.cost))
+				v := take(s.at, quota.Tokens(s.cost)*quota.Token)
 				if v.Admitted != s.want || v.Level.String() != s.level || v.Retry != s.retry {
 					t.Fatalf("step %d: have %v with %v left, to be tried again in %d us, want %v with %s, %d us",
 						i, v.Admitted, v.Level, v.Retry, s.want, s.level, s.retry)

@@ -44,6 +44,27 @@ func HoldPort() (*Port, error) {
 	return p, nil
 }
 
+// highest is the highest port that a redis-server takes in cluster mode: it wants one
+// 10,000 above, also where it is told of another.
+const highest = 55_535
+
+// holdLow is HoldPort for a server of any mode.
+func holdLow() (*Port, error) {
+	var high []*Port // kept meanwhile, so that the kernel gives another one
+	defer func() {
+		for _, p := range high {
+			p.Release()
+		}
+	}()
+	for {
+		p, err := HoldPort()
+		if err != nil || p.Number <= highest {
+			return p, err
+		}
+		high = append(high, p)
+	}
+}
+
 // bind takes a port for this socket alone, and then lets servers share it.
 func (p *Port) bind() error {
 	if err := syscall.Bind(p.fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {

@@ -77,7 +77,7 @@ func Start(opts Options) (*Server, error) {
 	// another then.
 	var err error
 	for range 3 {
-		if s.port, err = HoldPort(); err != nil {
+		if s.port, err = holdLow(); err != nil {
 			break
 		}
 		if err = s.launch(); err == nil {

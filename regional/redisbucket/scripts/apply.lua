@@ -4,8 +4,8 @@
 --   the standing share's rate, per, burst, base, since, from; how long the share
 --   is lent, 0 when it is not; the loan's rate, per, burst, credit and end, empty
 --   where it stays as it is; how long a share is lent before the region says so; the
---   key; whether the share is not on loan any more; and of a sliding window its kind
---   and the configuration that says what its share is.
+--   key; whether the share is not on loan any more; how long a fixed window lasts; and
+--   of a sliding window its kind and the configuration that says what its share is.
 -- Reply: {code, surrendered}; 1 applied, 0 other incarnation, -1 other session,
 --   -2 deadline passed, -3 older epoch, -4 lent, but not all agents know it yet,
 --   -5 another configuration.
@@ -20,11 +20,11 @@ local key, epoch, release = KEYS[2], ARGV[3] + 0, ARGV[8] == '1'
 local srate, sper, sburst = ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0
 local lends, notice = ARGV[15] + 0, ARGV[21] + 0
 local level, at, found, held, last, away, surrendered, loan, f, _
-if ARGV[24] == '0' then
+if ARGV[25] == '0' then
   level, _, at, _, _, _, _, _, found, held, last, away, surrendered, loan =
     look(key, now, '0', srate, sper, sburst, ARGV[12], ARGV[13], ARGV[14])
 else
-  f = frame(key, now, { '0', srate, sper, sburst, ARGV[12] + 0, ARGV[13] + 0, 0, ARGV[24] + 0 })
+  f = frame(key, now, { '0', srate, sper, sburst, ARGV[12] + 0, ARGV[13] + 0 }, ARGV[25] + 0)
   last, surrendered = f.last, f.back
 end
 local reply
@@ -38,7 +38,7 @@ elseif epoch == 0 or last and epoch < last then reply = { -3, 0 } end
 if high > hwm then call('HSET', KEYS[1], 'hwm', int(high)) end
 if reply then return reply end
 if f then
-  if st[6] ~= ARGV[25] then return { -5, 0 } end
+  if st[6] ~= ARGV[26] then return { -5, 0 } end
   return { 1, resize(f, now, session .. ' ' .. ARGV[3], ARGV[4], ARGV[5], ARGV[6] + 0, ARGV[8]) }
 end
 
@@ -84,6 +84,6 @@ if lends > 0 then
   call('HSET', KEYS[1], 'lents', int((st[5] or 0) + 1))
   away = away - now
 end
-local ttl = lifetime(level, rate, per, burst, srate, sper, sburst, true, away)
+local ttl = lifetime(level, rate, per, burst, srate, sper, sburst, true, away, ARGV[24] + 0)
 call('PEXPIRE', key, ttl)
 return { lends > 0 and -4 or 1, surrendered }

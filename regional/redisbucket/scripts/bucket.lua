@@ -126,8 +126,10 @@ end
 
 -- How long a record must live, in milliseconds: until it is full as what is in
 -- force and as the standing share, which gains nothing while it is away; a second
--- more, with a lease an hour more, at most 20 years.
-local function lifetime(level, rate, per, burst, srate, sper, sburst, leased, away)
+-- more, with a lease an hour more, at most 20 years. A bucket of a window is never
+-- full again; lasts is how long it is needed, and 0 for all others.
+local function lifetime(level, rate, per, burst, srate, sper, sburst, leased, away, lasts)
+  if lasts > 0 then return int(math.ceil(math.min(lasts + 1000000, 630720000000000) / 1000)) end
   local us = 0
   if away <= 0 or burst > 0 then us = tofull(level, rate, per, burst) end
   if leased or away > 0 then

@@ -29,7 +29,7 @@ for i = 3, #KEYS do
       call('HDEL', key, 'lease')
     end
   end
-  local ttl = lifetime(level, rate, per, burst, srate, sper, sburst, leased, away - now)
+  local ttl = lifetime(level, rate, per, burst, srate, sper, sburst, leased, away - now, 0)
   call('PEXPIRE', key, ttl)
 end
 call('HSET', KEYS[1], 'hwm', int(high), 'lents', int((st[5] or 0) + 1))

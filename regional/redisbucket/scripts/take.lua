@@ -1,15 +1,18 @@
 -- Serves requests on several sets of buckets, one set after the other. Of one set
--- it serves all requests in their order: each takes from all buckets or from none.
+-- it serves all requests in their order: each takes from all buckets or from none, or
+-- gives back to them where a cost is negative.
 -- KEYS: state, then the buckets of each set.
 -- ARGV: incarnation, config version; how many standing shares follow, and of each
---   its mode, rate, per, burst, base, since, from, kind; then for each set: how many buckets
---   and how many runs, the standing share of each bucket by its number, and for
---   each run: how many requests, and what each of them costs in each bucket.
+--   its mode, rate, per, burst, base, since, from, how far below zero a level may get,
+--   or -1 less that for requests that settle, lasts, and kind; then for each set: how
+--   many buckets and how many runs, the standing share of each bucket by its number, and
+--   for each run: how many requests, and what each of them costs in each bucket.
 -- Reply: {0} when stale; else {1, now, then for each set: for each bucket holding,
---   level before all requests, unspent, and on a lease: rate, per, burst, epoch; for
---   a sliding window how long until all its places are free, now and once something is
---   admitted; and for each run how many requests are admitted, the first ones, and for
---   each sliding window how long the others wait}.
+--   negative where there is no record, level before all requests, unspent, and on a
+--   lease: rate, per, burst, epoch; for a sliding window how long until all its places
+--   are free, now and once something is admitted, and how many can be given back; and
+--   for each run how many requests are admitted, the first ones, and for each sliding
+--   window how long the others wait}.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
@@ -18,13 +21,51 @@ high = st[5] + 0
 if high < now then high = now end
 live = session ~= '0' and high < st[3] + 0
 
--- What a run does to the sliding windows among its buckets, and how long those wait
--- that it denies.
+-- The level of bucket w after n requests, one after the other, that give back or that
+-- settle down to a lowest level. No sum is beyond 2^53: the level goes to zero first.
+local function unusual(level, cost, n, w)
+  local was, x, burst = level, math.abs(cost), w[7]
+  if w[10] == ALLOWED or cost == 0 then return level end
+  if cost > 0 then
+    local lowest = math.min(level, w[8][8] + 1)
+    if level > 0 then
+      local m = math.min(n, floor(level / x))
+      level, n = level - m * x, n - m
+      if n > 0 and level > 0 then level, n = math.max(level - x, lowest), n - 1 end
+    end
+    if n > floor((level - lowest) / x) then level = lowest else level = level - n * x end
+  elseif w[10] ~= DENIED and (not w[3] or w[13] or level ~= w[1]) then -- a record that there is, or will be
+    if w.f then
+      local back = canback(w.f)
+      if n <= floor(back / x) then back = n * x end
+      level = level + back
+    else
+      if level < 0 then
+        local m = math.min(n, floor(-level / x))
+        level, n = level + m * x, n - m
+        if n > 0 and level < 0 then level, n = level + x, n - 1 end
+      end
+      if level >= burst or n > floor((burst - level) / x) then level = burst else level = level + n * x end
+      if level >= burst then w[2], w[12] = w[2] + w[12], 0 end -- a full bucket has no unspent time
+    end
+  end
+  if level ~= was then
+    w[13] = true
+    if level > was then w[14] = true end
+  end
+  return level
+end
+
+-- What a run has made of the levels of the sliding windows among its buckets is done to
+-- their places; and how long those wait that it denies.
 local function places(reply, n, writes, level, buckets, admitted, a)
   for i = 1, buckets do
-    local f, cost, wait = writes[i][12], ARGV[a + i] + 0, 0
+    local f, cost, wait = writes[i].f, math.max(ARGV[a + i] + 0, 0), 0
     if f then
-      if f.holding ~= ALLOWED and admitted > 0 then occupy(f, f.at, cost * admitted) end
+      if admitted > 0 then
+        local more = f.burst - level[i] - occupied(f)
+        if more > 0 then occupy(f, f.at, more) elseif more < 0 then giveback(f, -more) end
+      end
       if admitted < ARGV[a] + 0 and cost > level[i] and cost <= f.burst then wait = awaits(f, cost - level[i]) end
       n = n + 1
       reply[n] = wait
@@ -35,8 +76,8 @@ end
 
 local shares, a = {}, 4
 for i = 1, ARGV[3] + 0 do
-  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0 }
-  a = a + 8
+  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0, ARGV[a + 9] + 0 }
+  a = a + 10
 end
 
 local reply, n = { 1, high, 0, 0, 0, 0 }, 2
@@ -52,38 +93,43 @@ while a <= words do
     local s = shares[ARGV[a] + 0]
     a = a + 1
     local unspent, at, holding, rate, per, burst, epoch, found, lease, last, away, f
-    if s[8] == 0 then
+    if s[10] == 0 then
       level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last, away =
         look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6], s[7])
     else
-      f, sliding = frame(KEYS[key], now, s), true
-      level[i], unspent, at, holding, rate, per, burst, epoch = f.level, 0, 0, f.holding, 0, f.length, f.burst, f.epoch
+      f, sliding = frame(KEYS[key], now, s, s[10]), true
+      level[i], unspent, at, holding, rate, per, burst, epoch, found = f.level, 0, 0, f.holding, 0, f.length, f.burst, f.epoch, f.found
     end
-    reply[n + 1], reply[n + 2], reply[n + 3] = holding, level[i], unspent
+    reply[n + 1], reply[n + 2], reply[n + 3] = found and holding or -holding, level[i], unspent
     n = n + 3
     if epoch > 0 then
       reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = rate, per, burst, epoch
       n = n + 4
     end
+    writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding, away, unspent }
     if f then
-      reply[n + 1], reply[n + 2] = over(f), fresh(f)
-      n = n + 2
+      reply[n + 1], reply[n + 2], reply[n + 3] = over(f), fresh(f), canback(f)
+      n = n + 3
+      writes[i].f = f
     end
-    writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding, away, f }
   end
   for _ = 1, runs do
     local admitted = ARGV[a] + 0
     for i = 1, buckets do
-      local cost, holding = ARGV[a + i] + 0, writes[i][10]
-      if cost > 0 and holding ~= ALLOWED then
+      local cost, w = ARGV[a + i] + 0, writes[i]
+      local holding, debt, least = w[10], w[8][8], cost
+      if debt ~= 0 then least = (debt < 0 or cost < 0) and 0 or math.max(cost - debt, 1) end
+      if least > 0 and holding ~= ALLOWED then
         -- The quotient is exact: its factors are below 2^53.
-        if level[i] < cost or holding == DENIED then admitted = 0
-        elseif level[i] < cost * admitted then admitted = floor(level[i] / cost) end
+        if level[i] < least or holding == DENIED then admitted = 0
+        elseif level[i] - least < cost * (admitted - 1) then admitted = floor((level[i] - least) / cost) + 1 end
       end
     end
     if admitted > 0 then
       for i = 1, buckets do
-        if writes[i][10] ~= ALLOWED then level[i] = level[i] - ARGV[a + i] * admitted end
+        local cost, w = ARGV[a + i] + 0, writes[i]
+        if cost < 0 or w[8][8] < 0 then level[i] = unusual(level[i], cost, admitted, w)
+        elseif w[10] ~= ALLOWED then level[i] = level[i] - cost * admitted end
       end
     end
     n = n + 1
@@ -95,11 +141,12 @@ while a <= words do
   -- server.
   for i = 1, buckets do
     local w = writes[i]
-    if level[i] ~= w[1] and w[12] then
-      keep(w[12], now)
-    elseif level[i] ~= w[1] then
+    if (level[i] ~= w[1] or w[13]) and w.f then
+      keep(w.f, now)
+    elseif level[i] ~= w[1] or w[13] then
       local s = w[8]
-      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11]))
+      store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11], s[9]))
+      if w[14] and apart then call('HSET', KEYS[before + i], 'given', int(high)) end
     end
   end
   before = before + buckets

@@ -16,7 +16,7 @@
 -- chunks does not read more of them than their sum and their last time.
 local CHUNK = 768 -- bytes: about thirty admissions
 
-local function logchunk(f, i) return call('HGET', f.key, 'w' .. i) or '' end
+local function logchunk(f, i) return f.edited and f.edited[i] or call('HGET', f.key, 'w' .. i) or '' end
 
 -- Leaves out what is over.
 local function prune(f)
@@ -71,14 +71,15 @@ local function goes(count, length, need)
   return e
 end
 
-local function occupied(f)
-  if f.kind == 2 then return f.prev - gone(f.prev, f.at - f.start, f.length) + f.cur end
+-- What counts at time t, which is that of the bucket where nothing else is said.
+local function occupied(f, t)
+  if f.kind == 2 then return f.prev - gone(f.prev, (t or f.at) - f.start, f.length) + f.cur end
   return f.sum
 end
 
 -- Occupies places from time t on, MAX in all at most.
 local function occupy(f, t, cost)
-  local most = MAX - occupied(f)
+  local most = MAX - occupied(f, t)
   if cost > most then cost = most end
   if cost <= 0 then return end
   if f.kind == 2 then
@@ -94,6 +95,51 @@ local function occupy(f, t, cost)
     f.newest, f.cost = t, cost
   end
   f.sum = f.sum + cost
+end
+
+-- Makes the admission before the newest the newest.
+local function pop(f)
+  if f.push ~= '' then
+    local rest, t, cost = string.match(f.push, '^(.-)(%d+) (%d+);$')
+    f.push, f.newest, f.cost = rest, t + 0, cost + 0
+    f.pushed, f.pushedat = f.pushed - f.cost, (string.match(rest, '(%d+) %d+;$') or 0) + 0
+    return
+  end
+  local text, first = logchunk(f, f.tail), f.tail == f.head
+  local sum, from = string.match(text, '^(%d+) %d+:()')
+  if first and f.skip > 1 then from = f.skip end
+  local rest, t, cost = string.match(text, '^(.-)(%d+) (%d+);$', from)
+  f.newest, f.cost = t + 0, cost + 0
+  local last = string.match(rest, '(%d+) %d+;$')
+  if not last then -- the chunk has no other
+    f.tail = f.tail - 1
+    if first then f.skip, f.text = 1, nil end
+    return
+  end
+  local head = int(sum - cost) .. ' ' .. last .. ':'
+  f.edited = f.edited or {}
+  f.edited[f.tail] = head .. rest
+  if first then
+    f.text = head .. rest
+    if f.skip > 1 then f.skip = #head + 1 end -- what was skipped is left out
+  end
+end
+
+-- How many places can be given back.
+local function canback(f) return f.kind == 2 and f.cur or f.sum end
+
+-- Gives back the places of the youngest admissions.
+local function giveback(f, cost)
+  if f.kind == 2 then
+    f.cur = math.max(0, f.cur - cost)
+    return
+  end
+  while cost > 0 and f.sum > 0 do
+    local n = math.min(cost, f.cost)
+    cost, f.cost, f.sum = cost - n, f.cost - n, f.sum - n
+    while f.cost == 0 and f.sum > 0 do pop(f) end
+  end
+  if f.sum == 0 then f.head, f.skip, f.text, f.push, f.pushed = f.tail + 1, 1, nil, '', 0 end
 end
 
 -- How long until all places are free.
@@ -146,13 +192,13 @@ local function awaits(f, need)
 end
 
 -- frame reads the bucket of key at time now. share is what take knows of a standing
--- share: mode, rate, per, burst, base, since, from, kind. Where the record says nothing
+-- share: mode, rate, per, burst, base, since. Where the record says nothing
 -- of the time at since, what was not known to be free then counts as occupied, see
 -- frame in package bucket.
-local function frame(key, now, share)
+local function frame(key, now, share, kind)
   local r = call('HMGET', key, 'at', 'inc', 'lease', 'win')
   local found, lease, since = r[2] == inc, r[3], share[6]
-  local f = { key = key, kind = share[8], length = share[3], at = now, found = found, lease = lease, old = r[4],
+  local f = { key = key, kind = kind, length = share[3], at = now, found = found, lease = lease, old = r[4],
     head = 1, skip = 1, tail = 0, oldest = 0, newest = 0, cost = 0, sum = 0, from = 1, till = 0, push = '', pushed = 0, start = 0, prev = 0, cur = 0 }
   if found then f.at = math.max(now, r[1] + 0) end
   local unknown = not found or r[1] + 0 < since
@@ -207,6 +253,12 @@ local function keep(f, now, lease)
   else
     -- What of the chunks that there were is over, or was of another incarnation.
     for i = f.from, f.found and math.min(f.till, f.head - 1) or f.till do call('HDEL', key, 'w' .. i) end
+    if f.found then -- or was given back
+      for i = math.max(f.from, f.tail + 1), f.till do call('HDEL', key, 'w' .. i) end
+    end
+    for i, text in pairs(f.edited or {}) do
+      if i >= f.head and i <= f.tail then call('HSET', key, 'w' .. i, text) end
+    end
     if f.push ~= '' then
       local text = f.head <= f.tail and logchunk(f, f.tail) or ''
       local sum, rest = string.match(text, '^(%d+) %d+:(.*)$')

@@ -205,6 +205,12 @@ func TestScenariosCanBePlayed(t *testing.T) {
 				}
 				continue
 			}
+			if slices.Contains([]string{"fixed-window.yaml", "sliding-window.yaml", "sliding-skew.yaml"}, filepath.Base(file)) {
+				if err == nil {
+					t.Errorf("%s: windows are audited that cannot be", file)
+				}
+				continue
+			}
 			if err != nil {
 				t.Errorf("%s in %v: %v", file, d, err)
 				continue

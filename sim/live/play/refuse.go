@@ -40,17 +40,8 @@ func (s *stage) refuse() (problems rules.Problems) {
 			bad(one.path, "not possible with real processes: %s", one.why)
 		}
 	}
-	if set, err := rules.Parse(p.Rules); err == nil {
-		for _, k := range p.Keys {
-			if rule := set.Match(k.Domain, k.Entries); rule != nil && len(rule.Limits) > 0 && rule.Limits[0].Window > 0 {
-				path := "limit"
-				if k.Domain != "sim" {
-					path = "rules"
-				}
-				bad(path, "a %s is audited in virtual time only", rule.Limits[0].Algorithm)
-				break
-			}
-		}
+	if path, why := s.counted(); why != "" {
+		bad(path, "not possible with real processes: %s", why)
 	}
 	servers := 1
 	if s.store == live.StoreSentinel {
@@ -88,6 +79,31 @@ func (s *stage) refuse() (problems rules.Problems) {
 		}
 	}
 	return problems
+}
+
+// counted says where a key is counted in windows, and why that is not possible here.
+func (s *stage) counted() (path, why string) {
+	set, err := rules.Parse(s.Plan.Rules)
+	if err != nil {
+		return "", ""
+	}
+	for _, k := range s.Plan.Keys {
+		r := set.Match(k.Domain, k.Entries)
+		if r == nil || len(r.Limits) == 0 {
+			continue
+		}
+		path = "limit"
+		if k.Domain != "sim" {
+			path = "rules"
+		}
+		switch l := &r.Limits[0]; {
+		case l.Windowed():
+			return path, "nobody outside an agent knows by its clock which window a request was counted in"
+		case l.Algorithm.Slides():
+			return path, "a " + l.Algorithm.String() + " is audited in virtual time only"
+		}
+	}
+	return "", ""
 }
 
 // requests is about how many there will be.
