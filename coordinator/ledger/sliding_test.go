@@ -305,3 +305,36 @@ func TestReturnsAreBounded(t *testing.T) {
 	s.tick(quota.Second + quota.Second/50 - 10_000)
 	s.want("a window after the last", 90, 0, 3)
 }
+
+// What shares of one kind of window may have used says nothing of those of another.
+func TestAMarkIsOfOneWayToCount(t *testing.T) {
+	s := newSlots(t)
+	edit := func(to []quota.Source) {
+		s.must(SetRules{Sources: to})
+		for _, r := range []string{"ap", "eu", "us"} {
+			s.adopt(r)
+		}
+	}
+	edit(slidings[1]) // shares of 20
+	edit(slidings[0]) // of 3
+	log, fixed := userKey(t, "ann")+"##log+1", quota.Key("api|user=ann##420+60")
+	want := func(what string, k quota.Key, level uint64) {
+		t.Helper()
+		if have := s.Opening(k).Level(s.Clock()); have != quota.Whole(level) {
+			t.Errorf("%s: an unseen key opens with %v, want %d", what, have, level)
+		}
+	}
+	want("the shares of the log have shrunk", log, 40)
+	edit(documents[5]) // fixed windows, shares of 10
+	want("fixed windows have not", fixed, 70)
+	edit(documents[6]) // of 3
+	want("now they have", fixed, 70)
+	edit(slidings[0])
+	want("and the log still has", log, 40)
+	s.tick(quota.Second + quota.Second/50)
+	want("for a window", log, 91)
+	edit(documents[6])
+	want("theirs is longer", fixed, 70)
+	s.tick(beginsAfter(minute))
+	want("and over at once", fixed, 91)
+}

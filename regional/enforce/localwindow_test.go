@@ -52,6 +52,49 @@ func TestLadderOfASlidingWindow(t *testing.T) {
 	}
 }
 
+// While the store is away a refund takes back what the agent has admitted last, and what
+// is settled takes what is free of its part.
+func TestLadderRefundsAndSettlesInASlidingWindow(t *testing.T) {
+	w := newWorld(t, slidingRules)
+	w.fail = ErrStoreDown
+	w.want("the store is away", true, w.decide(1, d("user=a")))
+	w.now += 10 * time.Second
+	w.want("a window later all of the share", false, w.decide(5, d("user=a")))
+	w.want("three of it are given back", false, w.decide(1, back("user=a", 3)))
+	w.want("and no more than that is free", true, w.decide(5, d("user=a")))
+	w.want("what is free", false, w.decide(2, d("user=a")))
+	if s := w.afterwards(0, 7, d("user=a")).Statuses[0]; s.Uncharged != quota.Whole(5) {
+		t.Errorf("settled beyond what is free: have %+v", s)
+	}
+	w.want("nothing is", true, w.decide(1, d("user=a")))
+	w.fail = nil
+	w.settle()
+	if len(w.charged) != 1 || w.charged[0].Tokens != quota.Whole(6) {
+		t.Errorf("charged %+v", w.charged)
+	}
+	w.want("and the store knows", true, w.decide(1, d("user=a")))
+}
+
+// What is settled in a sliding window is charged as if it were admitted now, as far as
+// there is room; what an estimate was too high is free again at once.
+func TestSettleInASlidingWindow(t *testing.T) {
+	for _, user := range []string{"user=a", "count=a"} {
+		w := newWorld(t, slidingRules)
+		w.want("an estimate", false, w.decide(5, d(user)))
+		if s := w.afterwards(5, 3, d(user)).Statuses[0]; s.Remaining != 3 || s.Uncharged != 0 {
+			t.Errorf("two are given back: have %+v", s)
+		}
+		if s := w.afterwards(3, 8, d(user)).Statuses[0]; s.Remaining != 0 || s.Uncharged != quota.Whole(2) {
+			t.Errorf("five more than estimated, of which three have room: have %+v", s)
+		}
+		w.want("all of it is in use", true, w.decide(1, d(user)))
+		w.want("given back by whoever asks", false, w.decide(1, back(user, 1)))
+		w.want("and used again", false, w.decide(1, d(user)))
+		w.now += 9 * time.Second
+		w.want("for a window", true, w.decide(6, d(user)))
+	}
+}
+
 // A denial from memory holds for whoever asks for as much, until places are free.
 func TestDenialsOfASlidingWindowAreRemembered(t *testing.T) {
 	w := newWorld(t, slidingRules, remembering)
