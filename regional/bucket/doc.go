@@ -32,7 +32,8 @@
 //     of them or none.
 //   - Over any window what is charged less what is given back, each when it happens,
 //     is at most burst + rate*window, and Debt more where asks have one: the level is
-//     never above the burst, and never below -Debt by a take.
+//     never above the burst, and never below -Debt by a take. Of a sliding window it is
+//     at most what Window and Count say.
 //   - A level below zero is carried wherever the record goes: it is paid by the refill
 //     of whatever capacity is in force, or by a credit, and a record is not forgotten
 //     before (for 20 years). A store that is lost forgets it.

@@ -102,7 +102,7 @@ func (a *Adoption) StandingAt(key quota.Key, now, wall quota.Micros) bucket.Stan
 		if _, l := a.Set.LimitOf(key); l != nil {
 			return a.StandingIn(w, key, l, now, wall)
 		}
-		return bucket.Standing{Since: a.since, Lasts: lasts(w, wall), Config: a.Version}
+		return bucket.Standing{Since: a.since, Lasts: lasts(w, wall)}
 	}
 	return a.StandingOf(key, now)
 }

@@ -112,7 +112,7 @@ func histories(t *testing.T, run func(w *twins)) {
 		t.Fatal(err)
 	}
 	cfg := Config{URL: shared.URL(), ServerID: "life", Timeout: patient, DialTimeout: patient, Budget: patient}
-	real, err := open(cfg, withTestClock)
+	real, err := open(cfg, func(source string) string { return withShortChunks(withTestClock(source)) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,18 @@ import (
 // windows are the keys of the random histories that are sliding windows.
 var windows = map[quota.Key]bucket.Window{"log": bucket.LogWindow, "counter": bucket.CounterWindow}
 
+// withShortChunks lets a log begin a chunk after some six admissions.
+func withShortChunks(source string) string {
+	const long, short = "local CHUNK = 768", "local CHUNK = 96"
+	if !strings.Contains(windowSource, long) {
+		panic("scripts/window.lua does not say " + long)
+	}
+	return strings.Replace(source, long, short, 1)
+}
+
 // TestLongWindowsEqualReference runs histories in which sliding windows fill, empty
-// and move on: many small requests in a time that is not much longer than a window.
+// and move on: many small requests in a time that is not much longer than a window, some
+// of which give back or settle.
 func TestLongWindowsEqualReference(t *testing.T) {
 	histories(t, func(w *twins) {
 		w.length = quota.Micros(rapid.IntRange(1, 1000).Draw(w.t, "window"))
@@ -44,7 +54,14 @@ func TestLongWindowsEqualReference(t *testing.T) {
 				charges := []bucket.Charge{{Key: key, Tokens: 7, Standing: share(key)}}
 				w.same("charge", nil, nil, w.ref.Charge(w.now, w.inc, charges), w.real.Charge(w.ctx, w.inc, charges))
 			default:
-				t := enforce.Take{Incarnation: w.inc, Asks: []bucket.Ask{{Key: key, Standing: share(key), Cost: quota.Tokens(rapid.IntRange(0, 4).Draw(w.t, "cost"))}}}
+				a := bucket.Ask{Key: key, Standing: share(key), Cost: quota.Tokens(rapid.IntRange(0, 4).Draw(w.t, "cost"))}
+				switch rapid.IntRange(0, 9).Draw(w.t, "kind") {
+				case 0:
+					a.Cost = -quota.Tokens(rapid.IntRange(1, 25).Draw(w.t, "refund"))
+				case 1:
+					a.Cost, a.Settle = quota.Tokens(rapid.IntRange(1, 40).Draw(w.t, "settled")), true
+				}
+				t := enforce.Take{Incarnation: w.inc, Asks: []bucket.Ask{a}}
 				have, err := w.real.Take(w.ctx, t)
 				want := enforce.TakeResult{Now: w.ref.State(w.now).Now}
 				want.Admitted, want.Verdicts = w.ref.Take(w.now, t.Asks)
