@@ -16,7 +16,8 @@ import (
 // the Bound holds. The price is that an overshoot smaller than that refill is
 // not seen; the simulator's auditor, which sees each request, has no such slack.
 //
-// Keys without an account are bounded by their standing shares and not followed.
+// Keys without an account are bounded by their standing shares and not followed; nor are
+// sliding windows: a report does not tell in which of two windows something was admitted.
 type headroom struct {
 	worst   quota.Tokens
 	seen    bool
@@ -70,7 +71,7 @@ func (h *headroom) report(now quota.Micros, l *ledger.Ledger, req quota.SyncRequ
 			admitted = max(0, admitted-before[u.Key])
 		}
 		a := l.Account(u.Key)
-		if a == nil {
+		if a == nil || a.Limit().Window > 0 {
 			delete(h.buckets, u.Key)
 			continue
 		}

@@ -121,6 +121,28 @@ func TestHeadroomForgetsKeysWithoutAccounts(t *testing.T) {
 	}
 }
 
+// A report does not tell in which of two windows something was admitted.
+func TestHeadroomDoesNotFollowSlidingWindows(t *testing.T) {
+	const key = quota.Key("api|user=ada##log+60")
+	l := ledger.New()
+	l.Apply(1, ledger.Batch{Term: 1, Ops: []ledger.Op{
+		ledger.Found{Cluster: "c", Shares: quota.Shares{{Region: "eu", Weight: 1}}},
+		ledger.SetRules{Sources: []quota.Source{{Name: "a.yaml", Text: "domain: api\ndescriptors:\n  - {key: user, rate_limit: {unit: minute, requests_per_unit: 10, quota: {algorithm: sliding_window_log}}}\n"}}},
+		ledger.OpenSession{Region: "eu", Incarnation: "i"},
+		ledger.Assign{Region: "eu", Session: 1, Key: key, Lease: quota.Capacity{Rate: quota.Rate{Per: 60 * quota.Second}, Burst: quota.Whole(8)}, Credit: quota.Whole(7)},
+	}})
+	if l.Account(key) == nil {
+		t.Fatal("no account")
+	}
+	var h headroom
+	req := usage("a", quota.Whole(100), time.Second)
+	req.Usage[0].Key = key
+	h.report(0, l, req, false)
+	if h.seen {
+		t.Errorf("have %v", h.worst)
+	}
+}
+
 // After a limit was lowered, what was leased under the old one may still be spent.
 func TestHeadroomAllowsForARecall(t *testing.T) {
 	var b charged

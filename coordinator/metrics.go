@@ -201,7 +201,7 @@ func collectLedger(l *ledger.Ledger, gauge func(*prometheus.Desc, float64, ...st
 		for _, h := range a.Holdings() {
 			if h.Leased {
 				leases[h.Region]++
-				rates[cell{a.Rule(), h.Region}] += h.Lease.Rate.PerSecond()
+				rates[cell{a.Rule(), h.Region}] += a.Limit().Steady(h.Lease).PerSecond()
 			}
 		}
 		for _, n := range a.Loans() {

@@ -153,8 +153,8 @@ func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, rule *rule
 	}
 	st := ad.StandingAt(key, s.Now, now)
 	x := LimitExplanation{
-		Name: l.Name, Key: string(key), Limit: l.Capacity.String(),
-		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: st.Capacity.String(),
+		Name: l.Name, Key: string(key), Limit: capacityOf(l, l.Capacity),
+		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: capacityOf(l, st.Capacity),
 		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
 	}
 	if l.MaxDebt > 0 {
@@ -169,10 +169,10 @@ func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, rule *rule
 	if err == nil && len(res.Verdicts) == 1 {
 		v := res.Verdicts[0]
 		x.Now = &BalanceExplained{
-			Holding: v.Holding.String(), Level: v.Level.String(), Force: v.Capacity.String(), Epoch: uint64(v.Epoch),
+			Holding: v.Holding.String(), Level: v.Level.String(), Force: capacityOf(l, v.Capacity), Epoch: uint64(v.Epoch),
 		}
 		one := bucket.Judge(bucket.Ask{Cost: quota.Token, Debt: l.MaxDebt},
-			bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity}, false)
+			bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Reset: v.Full, Fresh: v.Fresh}, false)
 		if x.Now.AdmitsOne = one.Admitted; one.Retry < bucket.Forever {
 			x.Now.RetryUS = int64(one.Retry)
 		}
@@ -184,10 +184,18 @@ func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, rule *rule
 			Released: rec.Released, Incarnation: rec.Incarnation,
 		}
 		if !rec.Lease.IsZero() {
-			x.Record.Lease = rec.Lease.String()
+			x.Record.Lease = capacityOf(l, rec.Lease)
 		}
 	}
 	return x
+}
+
+// capacityOf is a capacity of a limit in words.
+func capacityOf(l *rules.Limit, c quota.Capacity) string {
+	if l.Window > 0 {
+		return fmt.Sprintf("%v in any %v (%v)", c.Burst, l.Window.Duration(), l.Algorithm)
+	}
+	return c.String()
 }
 
 // rulesText returns the rules in force, one line each, in the manner of
@@ -221,6 +229,10 @@ func (a *Agent) rulesText() (string, bool) {
 			}
 			if l.Shape {
 				b.WriteString(" shape")
+			}
+			if l.Window > 0 {
+				fmt.Fprintf(&b, " standing_share=%s", l.StandingShare(a.cfg.Region, ad.Shares).Burst)
+				continue
 			}
 			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
 			if l.MaxDebt > 0 {

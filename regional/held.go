@@ -46,14 +46,15 @@ func (h *held) applied(asks []bucket.ApplyAsk, done []quota.Applied) {
 	if len(done) == 0 {
 		return
 	}
-	byKey := make(map[quota.Key]quota.Assignment, len(asks))
+	byKey := make(map[quota.Key]bucket.ApplyAsk, len(asks))
 	for _, a := range asks {
-		byKey[a.Assignment.Key] = a.Assignment
+		byKey[a.Assignment.Key] = a
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range done {
-		a := byKey[d.Key]
+		ask := byKey[d.Key]
+		a := ask.Assignment
 		if d.Session > h.session {
 			h.session = d.Session
 			clear(h.leases)
@@ -63,7 +64,11 @@ func (h *held) applied(asks []bucket.ApplyAsk, done []quota.Applied) {
 			delete(h.leases, d.Key)
 			continue
 		}
-		h.leases[d.Key] = holding{rule: rule.ID, rate: a.Lease.Rate.PerSecond()}
+		rate := a.Lease.Rate
+		if ask.Standing.Window != bucket.NoWindow {
+			rate.Tokens = a.Lease.Burst
+		}
+		h.leases[d.Key] = holding{rule: rule.ID, rate: rate.PerSecond()}
 	}
 }
 

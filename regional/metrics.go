@@ -208,8 +208,8 @@ func (m *metrics) adopted(a *lease.Adoption) {
 		now[r.ID] = true
 		for i := range r.Limits {
 			l := &r.Limits[i]
-			m.limit.WithLabelValues(r.ID, l.Name).Set(l.Rate.PerSecond())
-			m.standing.WithLabelValues(r.ID, l.Name).Set(l.StandingShare(a.Region, a.Shares).Rate.PerSecond())
+			m.limit.WithLabelValues(r.ID, l.Name).Set(l.Steady(l.Capacity).PerSecond())
+			m.standing.WithLabelValues(r.ID, l.Name).Set(l.Steady(l.StandingShare(a.Region, a.Shares)).PerSecond())
 		}
 	}
 	for id := range m.ids {

@@ -72,7 +72,7 @@ func (r *region) see(s bucket.State) {
 func (r *region) Standing(incarnation string, k quota.Key, now quota.Micros) bucket.Standing {
 	a := r.enforcer.Adoption()
 	if a == nil {
-		return bucket.Standing{}
+		return lease.Uncounted(k, 0)
 	}
 	st := a.StandingAt(k, now, wall())
 	if a.Incarnation != incarnation {

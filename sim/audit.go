@@ -36,7 +36,7 @@ type audit struct {
 type tally struct {
 	meters
 	limit           quota.Capacity
-	windows         map[rules.Window]*meters // where the limit counts in windows
+	windows         map[rules.Window]*meters // where the limit counts in fixed windows
 	offered, denied quota.Tokens
 	admitted        map[string]quota.Tokens // by region
 	final           map[string]quota.Tokens // of it, in the time that liveness is measured
@@ -61,9 +61,8 @@ type Cell struct {
 func newAudit(w *World) *audit {
 	a := &audit{w: w, cells: map[string][]Cell{}}
 	for _, k := range w.keys {
-		limit := k.limit.Capacity
 		a.keys = append(a.keys, &tally{
-			meters: newMeters(limit, w.plan.Faults.DriftPPM), limit: limit, windows: map[rules.Window]*meters{},
+			meters: metersOf(k, w.plan.Faults.DriftPPM), limit: k.limit.Capacity, windows: map[rules.Window]*meters{},
 			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
 		})
 	}
@@ -124,9 +123,9 @@ func (w *World) heldRate(r *region) quota.Rate {
 				held = held.Sub(n.Capacity.Max(acct.Share(r.name)))
 			}
 		}
-		return held.Rate
+		return k.limit.Steady(held)
 	}
-	return k.limit.StandingShare(r.name, w.truth.Current().Shares).Rate
+	return k.limit.Steady(k.limit.StandingShare(r.name, w.truth.Current().Shares))
 }
 
 func (a *audit) offered(r *region, k int, win rules.Window, cost quota.Tokens) {

@@ -22,7 +22,7 @@ func TestTheFirstRequestOfAKeyWaitsForItsLease(t *testing.T) {
 		p := Swarm(1)
 		p.Faults = p.Faults.Calm()
 		p.Faults.DriftPPM, p.Faults.Network.Delay, p.Faults.Log.Commit = 0, tt.oneWay, 5000
-		p.Rules, p.Heal, p.Final, p.Duration = document(20, 0, "deny"), 0, nil, 20*quota.Second
+		p.Rules, p.Heal, p.Final, p.Duration = document(swarmLimit{20, "requests_per_unit: 20", "burst: 40"}, 0, "deny"), 0, nil, 20*quota.Second
 		// One burst of requests, after the regions have their sessions.
 		p.Load = []Load{{Region: p.Regions[0].Name, Cost: 1, Curve: workload.Curve{Points: []workload.Point{
 			{At: 0}, {At: 10 * time.Second}, {At: 10 * time.Second, PerSecond: 40}, {At: 10*time.Second + 200*time.Millisecond, PerSecond: 40}, {At: 10*time.Second + 200*time.Millisecond},

@@ -194,7 +194,7 @@ func (a *agent) see(s bucket.State) {
 func (a *agent) standing(incarnation string, k quota.Key, now quota.Micros) bucket.Standing {
 	adoption := a.enforcer.Adoption()
 	if adoption == nil {
-		return bucket.Standing{}
+		return lease.Uncounted(k, 0)
 	}
 	st := adoption.StandingAt(k, now, a.wall())
 	if adoption.Incarnation != incarnation {

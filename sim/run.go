@@ -65,7 +65,8 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 // are checked, beside the ledger's invariants:
 //
 //	Bound     no window has more than B + R*W, with what the clocks' rates differ, and
-//	          R for the microsecond in which they are read
+//	          R for the microsecond in which they are read; of a sliding log no window
+//	          of its length has more than its limit, and of a counter e times that
 //	Worst     the same where an assumption was broken on purpose: no more beyond
 //	          than the leases of the regions where it was
 //	Lease     nothing is admitted on a lease or a share that the ledger does not
@@ -101,9 +102,9 @@ func (w *World) report() Report {
 		t.sum(&k)
 		switch allowed := w.allowed(i); {
 		case k.Overshoot > allowed && allowed == 0:
-			w.violate("Bound", "%v tokens more of %s than B + R*W in some window", k.Overshoot, k.Key)
+			w.violate("Bound", "%v tokens more of %s than its bound in some window", k.Overshoot, k.Key)
 		case k.Overshoot > allowed:
-			w.violate("Worst", "%v tokens more of %s than B + R*W in some window, and %v is the most that the broken assumptions allow", k.Overshoot, k.Key, allowed)
+			w.violate("Worst", "%v tokens more of %s than its bound in some window, and %v is the most that the broken assumptions allow", k.Overshoot, k.Key, allowed)
 		case k.Overshoot > 0:
 			w.count("overshoot within the worst case")
 		}
@@ -187,15 +188,15 @@ func (w *World) checkLiveness(k int) {
 		weight, _ := limit.WeightOf(r.name, shares)
 		weights[i] = float64(weight)
 		// A standing share that nobody asks for is not given to others.
-		taken[i] = max(wants[i], limit.StandingShare(r.name, shares).Rate.PerSecond())
+		taken[i] = max(wants[i], limit.Steady(limit.StandingShare(r.name, shares)).PerSecond())
 	}
-	fair := waterFill(limit.Rate.PerSecond(), taken, weights)
+	fair := waterFill(limit.Steady(limit.Capacity).PerSecond(), taken, weights)
 	for i, r := range w.regions {
 		have := float64(w.audit.keys[k].final[r.name]) / float64(quota.Token)
 		want := min(fair[i], wants[i]) * span
 		// Arrivals are random, and tokens come whole.
 		slack := 4*math.Sqrt(want*cost) + 2*cost
-		if want > 0 && have < 0.95*want-slack {
+		if want > 0 && have < 0.95*want*evenly(limit, fair[i])-slack {
 			w.violate("Liveness", "%s admitted %.0f of %s in the last %.0f s; its fair share is %.0f", r.name, have, w.keys[k].key, span, want)
 		}
 	}
@@ -225,10 +226,10 @@ func Divide(limit quota.Limit, shares quota.Shares, wants map[string]float64) ma
 	for i, s := range shares {
 		weight, _ := limit.WeightOf(s.Region, shares)
 		weights[i] = float64(weight)
-		taken[i] = max(wants[s.Region], limit.StandingShare(s.Region, shares).Rate.PerSecond())
+		taken[i] = max(wants[s.Region], limit.Steady(limit.StandingShare(s.Region, shares)).PerSecond())
 	}
 	fair := map[string]float64{}
-	for i, got := range waterFill(limit.Rate.PerSecond(), taken, weights) {
+	for i, got := range waterFill(limit.Steady(limit.Capacity).PerSecond(), taken, weights) {
 		fair[shares[i].Region] = got
 	}
 	return fair

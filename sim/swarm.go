@@ -38,9 +38,10 @@ func Swarm(seed uint64) Plan {
 	for _, n := range names {
 		p.Regions = append(p.Regions, Region{Name: n, Weight: int64(1 + r.IntN(3)), Agents: agents})
 	}
-	p.Rules = document(rate, 0.3, onStoreFailure)
+	limit := slidingLimit(seed, rate)
+	p.Rules = document(limit, 0.3, onStoreFailure)
 	for range 3 {
-		p.Edited = append(p.Edited, document(rate, float64(r.IntN(9))/10, onStoreFailure))
+		p.Edited = append(p.Edited, document(limit, float64(r.IntN(9))/10, onStoreFailure))
 	}
 	for _, user := range []string{"ann", "bob"} {
 		p.Keys = append(p.Keys, Key{"api", []rules.Entry{{Key: "user", Value: user}}})
@@ -70,7 +71,7 @@ func Swarm(seed uint64) Plan {
 		p.Heal, p.Duration = 60*quota.Second, 120*quota.Second
 		for _, n := range names {
 			for k := range p.Keys {
-				if final := float64(rate) * r.Float64() * 2; asks() {
+				if final := limit.rate * r.Float64() * 2; asks() {
 					p.Final = append(p.Final, Load{Region: n, Key: k, Cost: 1, Curve: workload.Steady(final)})
 				}
 			}
@@ -79,14 +80,35 @@ func Swarm(seed uint64) Plan {
 	return counted(p, seed, 6, windowed("minute"))
 }
 
+// swarmLimit is the limit of a random world. It never changes.
+type swarmLimit struct {
+	rate  float64 // a second, in the long run
+	rules string  // its part of the rule
+	quota string  // and of the quota block
+}
+
+// slidingLimit draws a bucket, or now and then a sliding window: as short as a storm or
+// longer than a session. That is drawn apart, so that other worlds stay what they are.
+func slidingLimit(seed uint64, rate int) swarmLimit {
+	r := rand.New(rand.NewPCG(seed, 0x51d1))
+	if r.IntN(4) > 0 {
+		return swarmLimit{float64(rate), fmt.Sprintf("requests_per_unit: %d", rate), "burst: 40"}
+	}
+	seconds := []int{1, 4, 15}[r.IntN(3)]
+	algorithm := []string{"log", "log", "counter"}[r.IntN(3)]
+	return swarmLimit{
+		40 / float64(seconds), fmt.Sprintf("requests_per_unit: 40\n      unit_multiplier: %d", seconds), "algorithm: sliding_window_" + algorithm,
+	}
+}
+
 // document is the rule under test. Its limit never changes; the standing share does.
-func document(rate int, standing float64, onStoreFailure string) []quota.Source {
+func document(limit swarmLimit, standing float64, onStoreFailure string) []quota.Source {
 	return []quota.Source{{Name: "api.yaml", Text: fmt.Sprintf(`domain: api
 descriptors:
   - key: user
     rate_limit:
-      requests_per_unit: %d
+      %s
       unit: second
-      quota: {burst: 40, standing_share: %g, on_store_failure: %s}
-`, rate, standing, onStoreFailure)}}
+      quota: {%s, standing_share: %g, on_store_failure: %s}
+`, limit.rules, limit.quota, standing, onStoreFailure)}}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/coordinator/rules"
-	"github.com/quorate/quorate/sim/check"
 )
 
 const (
@@ -73,17 +72,6 @@ func (w *World) windows(k *key) []rules.Window {
 	return slices.SortedFunc(maps.Keys(seen), func(a, b rules.Window) int { return cmp.Compare(a.Start, b.Start) })
 }
 
-// meters measure one key, or one window of it.
-type meters struct {
-	meter *check.Meter
-	ideal *check.Ideal
-	spare *check.Spare
-}
-
-func newMeters(limit quota.Capacity, driftPPM int64) meters {
-	return meters{check.NewMeter(audited(limit, driftPPM)), check.NewIdeal(limit), check.NewSpare(limit)}
-}
-
 // in returns what measures a window: a bucket that is never refilled, so that its Bound
 // is the limit of the window to the token.
 func (t *tally) in(win rules.Window) *meters {
@@ -92,7 +80,7 @@ func (t *tally) in(win rules.Window) *meters {
 	}
 	m := t.windows[win]
 	if m == nil {
-		one := newMeters(t.limit, 0)
+		one := bucketMeters(t.limit, 0)
 		m = &one
 		t.windows[win] = m
 	}

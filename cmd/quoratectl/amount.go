@@ -32,14 +32,14 @@ func toCapacity(c *quoratev1.Capacity) capacity {
 	}
 }
 
-// String returns "600/min burst 600", "600 per window" for what is never refilled, or
-// "none" for what admits nothing.
+// String returns "600/min burst 600", "600 per window of min" for what is never refilled,
+// or "none" for what admits nothing.
 func (c capacity) String() string {
 	switch {
 	case c.Rate == 0 && c.Burst == 0:
 		return "none"
 	case c.Rate == 0:
-		return c.Burst.String() + " per window"
+		return c.Burst.String() + " per window of " + period(c.PeriodMS)
 	}
 	return c.Rate.String() + "/" + period(c.PeriodMS) + " burst " + c.Burst.String()
 }

@@ -42,7 +42,7 @@ func fromMark(m ledger.Mark) *ledgerv1.Record {
 }
 
 func fromAccount(a *ledger.AccountState) *ledgerv1.Record {
-	limit := &ledgerv1.Limit{Capacity: fromCapacity(a.Limit.Capacity), Standing: a.Limit.Standing}
+	limit := &ledgerv1.Limit{Capacity: fromCapacity(a.Limit.Capacity), Standing: a.Limit.Standing, WindowUs: int64(a.Limit.Window)}
 	for _, r := range slices.Sorted(maps.Keys(a.Limit.Weights)) {
 		limit.Weights = append(limit.Weights, &ledgerv1.Share{Region: r, Weight: a.Limit.Weights[r]})
 	}
@@ -62,6 +62,9 @@ func fromAccount(a *ledger.AccountState) *ledgerv1.Record {
 			Lender: n.Lender, Capacity: fromCapacity(n.Capacity), Tokens: int64(n.Tokens),
 			Term: n.Term, AtUs: int64(n.At), ForUs: int64(n.For), Borrower: n.Borrower,
 		})
+	}
+	for _, r := range a.Returns {
+		m.Returns = append(m.Returns, &ledgerv1.Return{AtUs: int64(r.At), Tokens: int64(r.Tokens)})
 	}
 	return &ledgerv1.Record{Kind: &ledgerv1.Record_Account{Account: m}}
 }
@@ -118,8 +121,10 @@ func toRegion(m *ledgerv1.RegionState) ledger.Region {
 
 func toAccount(m *ledgerv1.AccountState) ledger.AccountState {
 	a := ledger.AccountState{
-		Key:   quota.Key(m.GetKey()),
-		Limit: quota.Limit{Capacity: toCapacity(m.GetLimit().GetCapacity()), Standing: m.GetLimit().GetStanding()},
+		Key: quota.Key(m.GetKey()),
+		Limit: quota.Limit{
+			Capacity: toCapacity(m.GetLimit().GetCapacity()), Standing: m.GetLimit().GetStanding(), Window: quota.Micros(m.GetLimit().GetWindowUs()),
+		},
 		Level: quota.Tokens(m.GetLevel()), At: quota.Micros(m.GetAtUs()),
 	}
 	for _, w := range m.GetLimit().GetWeights() {
@@ -144,6 +149,9 @@ func toAccount(m *ledgerv1.AccountState) ledger.AccountState {
 			Lender: n.GetLender(), Capacity: toCapacity(n.GetCapacity()), Tokens: quota.Tokens(n.GetTokens()),
 			Term: n.GetTerm(), At: quota.Micros(n.GetAtUs()), For: quota.Micros(n.GetForUs()), Borrower: n.GetBorrower(),
 		})
+	}
+	for _, r := range m.GetReturns() {
+		a.Returns = append(a.Returns, ledger.Return{At: quota.Micros(r.GetAtUs()), Tokens: quota.Tokens(r.GetTokens())})
 	}
 	return a
 }

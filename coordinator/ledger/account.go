@@ -16,8 +16,11 @@ type Account struct {
 	at    quota.Micros
 	held  []Holding // sorted by region; only regions that hold or are about to
 	loans []Loan    // sorted by lender
-	// window is the length of the window that the key names, 0 for none. Of such an
-	// account at is the last change.
+	// returns are of a sliding window only, by time. They are never changed in place,
+	// so that snapshots may share them.
+	returns []Return
+	// window is the length of the fixed window that the key names, 0 for none. Of such
+	// an account at is the last change.
 	window quota.Micros
 }
 
@@ -150,6 +153,9 @@ func (a *Account) Level(clock quota.Micros) quota.Tokens {
 }
 
 func (a *Account) filled(clock quota.Micros) (quota.Tokens, quota.Micros) {
+	if a.sliding() > 0 {
+		return a.matured(clock), 0
+	}
 	p := a.Pool()
 	p.Burst = max(p.Burst, 0)
 	return p.Refill(a.level, clock-a.at)
@@ -159,6 +165,8 @@ func (a *Account) filled(clock quota.Micros) (quota.Tokens, quota.Micros) {
 func (a *Account) settle(clock quota.Micros) {
 	level, unspent := a.filled(clock)
 	a.level, a.at = level, clock-unspent
+	_, n := a.mature(clock)
+	a.returns = a.returns[n:]
 }
 
 // clamp cuts the pool's level to its burst after its capacity changed (I3).
@@ -191,6 +199,9 @@ func (l *Ledger) change(a *Account, f func()) {
 	l.sum -= a.digest()
 	a.settle(l.clock)
 	f()
+	if a.sliding() > 0 {
+		a.balance(l.clock)
+	}
 	a.clamp()
 	l.sum += a.digest()
 }
@@ -238,6 +249,11 @@ func (l *Ledger) assign(op Assign) error {
 	if op.Credit > 0 && (op.Credit > growth.Burst || op.Credit > a.Level(l.clock)) {
 		return ErrCredit
 	}
+	if a.sliding() > 0 {
+		if err := l.admits(r, op, lease, growth.Burst); err != nil {
+			return err
+		}
+	}
 	if opened {
 		l.accounts[op.Key] = a
 		l.sum += a.digest()
@@ -272,6 +288,10 @@ func (l *Ledger) confirm(op Confirm) error {
 	l.change(a, func() {
 		before := a.Reserved(op.Region)
 		f := h.Flight
+		if a.sliding() > 0 {
+			a.confirm(h, before, op.Surrendered)
+			return
+		}
 		if f.Release || f.Borrows {
 			a.giveBack(op.Region, f.Lenders)
 		}

@@ -31,7 +31,9 @@
 //	   at most the pool's level.
 //	I3 Pool. 0 <= level <= max(0, pool burst); the level grows at most at the
 //	   pool's rate on the ledger clock, and by surrendered tokens of at most the
-//	   burst that a confirmation frees.
+//	   burst that a confirmation frees. Of a sliding window nothing grows: level
+//	   and returns are the pool's burst, and a return is counted when nobody can be
+//	   using it any more, see Return.
 //	I4 Stop and wait. At most one assignment per account and region, and at most
 //	   one configuration per region, is in flight.
 //	I5 Sessions. A region has at most one session; every lease belongs to it. The

@@ -92,6 +92,7 @@ func (a *Account) digest() uint64 {
 		}
 	}
 	a.encodeLoans(&e)
+	a.encodeWindow(&e)
 	d := sha256.Sum256(e.buf)
 	return binary.LittleEndian.Uint64(d[:])
 }
@@ -120,6 +121,18 @@ func (a *Account) encodeLoans(e *encoder) {
 		e.int(int64(n.At))
 		e.int(int64(n.For))
 		e.text(n.Borrower)
+	}
+}
+
+// encodeWindow adds what concerns sliding windows, and nothing for a bucket.
+func (a *Account) encodeWindow(e *encoder) {
+	if a.sliding() == 0 {
+		return
+	}
+	e.int(int64(a.sliding()))
+	for _, r := range a.returns {
+		e.int(int64(r.At))
+		e.int(int64(r.Tokens))
 	}
 }
 

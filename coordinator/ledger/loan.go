@@ -132,6 +132,9 @@ func (l *Ledger) lend(op Lend) error {
 	if a == nil || a.Orphaned() {
 		return ErrNoRule
 	}
+	if a.sliding() > 0 {
+		return ErrNoLoan // whoever borrowed would use what its lender has used
+	}
 	h, err := a.vacant(op.Region, op.Prev)
 	switch {
 	case err != nil:

@@ -39,7 +39,7 @@ func anyOp(t *rapid.T, l *Ledger, keys []quota.Key) Op {
 	case 2:
 		return MarkSilent{Region: region, Session: session, Silent: rapid.Bool().Draw(t, "silent")}
 	case 3:
-		return SetRules{Sources: rapid.SampledFrom(documents).Draw(t, "document")}
+		return SetRules{Sources: rapid.SampledFrom(append(documents[:len(documents):len(documents)], slidings...)).Draw(t, "document")}
 	case 4:
 		return AddRegion{Region: region, Weight: rapid.Int64Range(0, 5).Draw(t, "weight")}
 	case 5:
@@ -56,8 +56,15 @@ func anyOp(t *rapid.T, l *Ledger, keys []quota.Key) Op {
 		return Confirm{Region: region, Session: session, Key: key, Epoch: epoch, Surrendered: tokens("surrendered")}
 	}
 	per := quota.Second
-	if a := l.Account(key); a != nil {
+	a := l.Account(key)
+	if a == nil {
+		a = l.Opening(key)
+	}
+	if a != nil {
 		per = a.Limit().Rate.Per
+	}
+	if a != nil && a.sliding() > 0 {
+		return anyPlaces(t, a, Assign{Region: region, Session: session, Key: key, Prev: epoch})
 	}
 	return Assign{
 		Region: region, Session: session, Key: key, Prev: epoch, Release: rapid.Bool().Draw(t, "release"),
@@ -83,7 +90,9 @@ func anyBatch(t *rapid.T, l *Ledger, keys []quota.Key, term *uint64, at *quota.M
 // the entries: replayed, restored from a snapshot, and with every operation
 // given twice, the hash is the same (I8).
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
-	keys := []quota.Key{userKey(t, "ann"), userKey(t, "bob"), userKey(t, "{}|=#%"), "api|nothing=x", "api|user=ann##0+60"}
+	keys := []quota.Key{
+		userKey(t, "ann"), userKey(t, "bob"), userKey(t, "{}|=#%"), "api|nothing=x", "api|user=ann##0+60", "api|user=ann##log+1", "api|user=bob##log+1",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		l, replay, twice := New(), New(), New()
 		start := Batch{Term: 1, Ops: []Op{
@@ -115,6 +124,9 @@ func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 				}
 				if level := a.Level(l.Clock()); level < 0 || level > max(pool.Burst, 0) {
 					t.Fatalf("I3: pool of %s has level %v of %v", k, level, pool)
+				}
+				if problem := miscounted(a); problem != "" {
+					t.Fatalf("I3: %s: %s", k, problem)
 				}
 				for _, h := range a.held {
 					if r := l.Region(h.Region); r == nil || r.Session == nil {

@@ -34,12 +34,13 @@ type Mark struct {
 // AccountState is one account. Limit is the limit it last had, needed only
 // where no rule counts the key any more.
 type AccountState struct {
-	Key   quota.Key
-	Limit quota.Limit
-	Level quota.Tokens
-	At    quota.Micros
-	Held  []Holding
-	Loans []Loan
+	Key     quota.Key
+	Limit   quota.Limit
+	Level   quota.Tokens
+	At      quota.Micros
+	Held    []Holding
+	Loans   []Loan
+	Returns []Return
 }
 
 // Snapshot returns a copy of the state. It costs time in the number of accounts
@@ -67,7 +68,7 @@ func (l *Ledger) Snapshot() State {
 	}
 	for _, a := range l.accounts {
 		// A flight is never changed in place, so it may be shared.
-		s.Accounts = append(s.Accounts, AccountState{a.Key, a.terms.limit, a.level, a.at, slices.Clone(a.held), slices.Clone(a.loans)})
+		s.Accounts = append(s.Accounts, AccountState{a.Key, a.terms.limit, a.level, a.at, slices.Clone(a.held), slices.Clone(a.loans), a.returns})
 	}
 	return s
 }
@@ -111,7 +112,10 @@ func Restore(s State) (*Ledger, error) {
 		if t.orphaned {
 			t = l.terms.orphan(&Account{Key: a.Key, terms: &terms{limit: a.Limit}})
 		}
-		acct := &Account{Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans), window: windowOf(a.Key)}
+		acct := &Account{
+			Key: a.Key, terms: t, level: a.Level, at: a.At, held: slices.Clone(a.Held), loans: slices.Clone(a.Loans),
+			returns: slices.Clone(a.Returns), window: windowOf(a.Key),
+		}
 		l.accounts[a.Key] = acct
 		l.sum += acct.digest()
 	}

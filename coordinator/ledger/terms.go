@@ -3,6 +3,7 @@ package ledger
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -16,7 +17,7 @@ type terms struct {
 	name     string // of the limit, where the rule has several
 	limit    quota.Limit
 	orphaned bool
-	windowed bool    // the limit counts in windows
+	windowed bool    // the limit counts in fixed windows
 	shares   []share // sorted by region, only those that are not zero
 	sum      quota.Capacity
 }
@@ -129,6 +130,7 @@ func (t *terms) id() string {
 	e.bool(t.windowed)
 	e.capacity(t.limit.Capacity)
 	e.int(t.limit.Standing)
+	e.int(int64(t.limit.Window))
 	for _, r := range slices.Sorted(maps.Keys(t.limit.Weights)) {
 		e.text(r)
 		e.int(t.limit.Weights[r])
@@ -149,7 +151,18 @@ type mark struct {
 	until quota.Micros // ledger time when such a pool is full again
 }
 
-func (t *terms) limitID() string { return t.rule + "#" + t.name }
+// limitID names what a mark is of: a limit as it counts. Where an edit makes it count
+// in another way its keys are other ones, and a mark of one says nothing of the other.
+func (t *terms) limitID() string {
+	id, seconds := t.rule+"#"+t.name, strconv.FormatInt(int64(t.limit.Rate.Per/quota.Second), 10)
+	switch {
+	case t.limit.Window > 0:
+		return id + "#sliding+" + seconds
+	case t.windowed:
+		return id + "#fixed+" + seconds
+	}
+	return id
+}
 
 // pool is the capacity that an account without holdings leaves to the pool.
 func (t *terms) pool() quota.Capacity {
@@ -195,11 +208,13 @@ func (l *Ledger) setMark(t *terms, base quota.Tokens) {
 	}
 	m := &l.marks[i]
 	m.base, m.at, m.until = base, l.clock, quota.Micros(quota.MaxTokens)
-	if wait, ok := pool.TimeTo(base, pool.Burst); ok {
-		m.until = l.clock + wait
-	}
-	if t.windowed {
+	switch wait, ok := pool.TimeTo(base, pool.Burst); {
+	case t.limit.Window > 0:
+		m.until = l.clock + keeps(t.limit.Window)
+	case t.windowed:
 		m.until = l.clock + beginsAfter(t.limit.Rate.Per)
+	case ok:
+		m.until = l.clock + wait
 	}
 }
 
@@ -207,7 +222,8 @@ func (l *Ledger) findMark(limit string) (int, bool) {
 	return slices.BinarySearchFunc(l.marks, limit, func(m mark, id string) int { return strings.Compare(m.limit, id) })
 }
 
-// level is the least that the pool of an unseen key of the marked limit holds.
+// level is the least that the pool of an unseen key of the marked limit holds before
+// until: windows refill nothing, and have all of it again at once then.
 func (m mark) level(pool quota.Capacity, clock quota.Micros) quota.Tokens {
 	level, _ := pool.Refill(m.base, clock-m.at)
 	return level
@@ -228,6 +244,9 @@ func (l *Ledger) open(k quota.Key, terms *termer) *Account {
 	a := &Account{Key: k, terms: t, at: l.clock, level: pool.Burst, window: windowOf(k)}
 	if i, ok := l.findMark(t.limitID()); ok && l.clock < l.marks[i].until {
 		a.level = min(a.level, l.marks[i].level(pool, l.clock))
+		if missing := pool.Burst - a.level; missing > 0 && t.limit.Window > 0 {
+			a.returns = []Return{{l.marks[i].until, missing}}
+		}
 	}
 	return a
 }

@@ -12,6 +12,9 @@ import (
 // is short of what it should have. A seat has at most one of them, and none
 // while an assignment to it is in flight.
 func (t *table) decide(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) ([]ledger.Op, shortage) {
+	if t.limit.Window > 0 {
+		return t.slide(ops, cfg, e)
+	}
 	if t.orphaned {
 		for i := range t.seats {
 			if s := &t.seats[i]; s.free() && s.held {

@@ -24,6 +24,9 @@ type demand struct {
 
 	applied quota.Applied // the last answer to an assignment
 	settled quota.Micros  // when the lease was last confirmed
+	// Of a sliding window, what the region admits by since an epoch.
+	aimed   quota.Tokens
+	aimedAt quota.Epoch
 }
 
 // scale is what the planner needs of a limit.
@@ -39,6 +42,9 @@ type scale struct {
 
 func scaleOf(l quota.Limit, cfg Config) scale {
 	s := scale{burst: l.Burst.Floor(), second: l.Rate.PerSecond(), per: seconds(l.Rate.Per), full: math.Inf(1)}
+	if l.Window > 0 {
+		s.second = l.Steady(l.Capacity).PerSecond()
+	}
 	s.denied = 2 * s.second
 	if s.second == 0 {
 		s.denied = 2 * float64(s.burst) / seconds(horizon) // of a window: twice all of it
@@ -49,6 +55,10 @@ func scaleOf(l quota.Limit, cfg Config) scale {
 	// A steady rate is known after an eighth of the time in which it matters; a
 	// limit by the hour sees requests minutes apart that are not idle.
 	s.span = quota.Micros(min(max(s.full/8, 5), 30) * float64(quota.Second))
+	if l.Window > 0 {
+		// What arrives in a window is the question, so the memory is as long as one.
+		s.span = quota.Micros(min(max(s.full, 5), 300) * float64(quota.Second))
+	}
 	s.idle = quota.Micros(min(max(s.full, cfg.Idle.Seconds()), 300) * float64(quota.Second))
 	return s
 }
@@ -74,9 +84,9 @@ func (d *demand) observe(now quota.Micros, u quota.Usage, agent string, s scale)
 // assume stands for the reports that a leader has not got yet: the region uses
 // what it holds. It weighs as little as a short report: the first one that comes
 // says more.
-func (d *demand) assume(now quota.Micros, lease quota.Capacity) {
+func (d *demand) assume(now quota.Micros, rate quota.Rate) {
 	const w = 0.05
-	d.asked = arrivals{count: lease.Rate.PerSecond() * w, windows: w, time: w, at: now}
+	d.asked = arrivals{count: rate.PerSecond() * w, windows: w, time: w, at: now}
 	d.last, d.seen, d.settled = now, now, now
 }
 

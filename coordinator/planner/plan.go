@@ -36,6 +36,7 @@ func (t *Term) plan(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, e *entr
 		if d := e.demand(s.region); d != nil && s.inFlight() && d.applied.Session == s.session && d.applied.Epoch == s.holding.Epoch {
 			ops = append(ops, ledger.Confirm{Region: s.region, Session: s.session, Key: e.key, Epoch: s.holding.Epoch, Surrendered: d.applied.Surrendered})
 			lent = lent || s.holding.Flight.Lends > 0
+			d.aimed, d.aimedAt = s.holding.Flight.Lease.Burst, s.holding.Epoch
 			tb.confirm(s, d.applied.Surrendered)
 		}
 	}

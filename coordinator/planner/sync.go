@@ -131,6 +131,9 @@ func forgotten(l *ledger.Ledger, k quota.Key, d *demand) bool {
 		return false
 	}
 	h, held := a.Holding(d.region)
+	if a.Limit().Window > 0 {
+		return held && h.Leased && d.forgotPlaces(h.Epoch)
+	}
 	return held && h.Leased && d.forgot(h.Epoch, h.Lease)
 }
 

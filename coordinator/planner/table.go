@@ -13,7 +13,7 @@ type table struct {
 	limit    quota.Limit
 	orphaned bool
 	opened   bool // the account exists
-	windowed bool // its tokens are spent once, see window.go
+	windowed bool // its tokens are spent once: those of a fixed window, see window.go
 	level    quota.Tokens
 	scale    scale
 	seats    []seat
@@ -49,7 +49,8 @@ type seat struct {
 	unseen bool         // it never has, as far as anybody knows
 	active bool         // asked for something lately, more than its share covers
 	wish
-	reported   int64 // of a window: whole tokens that it had before what is in flight
+	occupancy        // of a sliding window
+	reported   int64 // of a fixed window: whole tokens that it had before what is in flight
 	fair, goal part  // its part of what is wanted; the same with surplus
 }
 
@@ -128,6 +129,10 @@ func (t *table) clamp() { t.level = min(t.level, max(t.pool().Burst, 0)) }
 
 // confirm applies a region's answer as the ledger will.
 func (t *table) confirm(s *seat, surrendered quota.Tokens) {
+	if t.limit.Window > 0 {
+		t.confirmPlaces(s, surrendered)
+		return
+	}
 	before := s.reserved().Burst
 	if s.holding.Flight.Release {
 		s.held, s.holding = false, ledger.Holding{}

@@ -43,7 +43,7 @@ func NewTerm(now quota.Micros, number uint64, l *ledger.Ledger, cfg Config) *Ter
 		for _, h := range a.Holdings() {
 			t.regions[h.Region].track(a.Key, h, true)
 			if h.Leased {
-				e.of(h.Region).assume(now, h.Lease)
+				e.of(h.Region).assume(now, a.Limit().Steady(h.Lease))
 			}
 		}
 		return true
@@ -143,11 +143,17 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 		s.quiet = now - e.since
 		s.unseen = d == nil || d.last == -never
 		if d == nil {
+			if tb.limit.Window > 0 {
+				tb.places(now, s, nil, nil)
+			}
 			continue
 		}
 		s.quiet = min(s.quiet, now-d.last)
 		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
 		s.wish = d.wish(now, t.regions[s.region], s.lease(), s.leased(), tb.scale)
 		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)
+		if tb.limit.Window > 0 {
+			tb.places(now, s, d, t.regions[s.region])
+		}
 	}
 }

@@ -17,6 +17,10 @@ type Limit struct {
 	// Weights overrides the weights of the share table for this limit, by region
 	// (1 … MaxWeight, or 0 for no standing share); nil means no override.
 	Weights map[string]int64
+	// Window is the length of the sliding window of a limit that counts in one, 0
+	// for a bucket. Such a limit has no rate: its burst is what is admitted in any
+	// window, and a token is a place in it, which is free again a window later.
+	Window Micros
 }
 
 // PPM is one whole, in parts per million.
@@ -70,6 +74,15 @@ func (l Limit) StandingShare(region string, table Shares) Capacity {
 	}
 	rate, _ := mulDiv(l.Rate.Tokens, int64(f), int64(l.Burst))
 	return Capacity{Rate: Rate{Tokens: rate, Per: l.Rate.Per}, Burst: f}
+}
+
+// Steady returns the rate in the long run of what somebody holds of the limit: of a
+// sliding window its places in each window.
+func (l Limit) Steady(c Capacity) Rate {
+	if l.Window > 0 {
+		return Rate{Tokens: c.Burst, Per: l.Window}
+	}
+	return c.Rate
 }
 
 // Timing is the set of durations of the lease protocol. Source: DESIGN.md 3.4.

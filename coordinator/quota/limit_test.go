@@ -69,3 +69,14 @@ func TestUsableIsShorterThanWhatTheLeaderWaits(t *testing.T) {
 		t.Errorf("usable of the default timing: have %v, want %v", have, want)
 	}
 }
+
+func TestSteady(t *testing.T) {
+	bucket := Capacity{Rate: Rate{Tokens: 5 * Token, Per: Second}, Burst: 100 * Token}
+	window := Capacity{Rate: Rate{Per: 60 * Second}, Burst: 120 * Token}
+	if have := (Limit{Capacity: bucket}).Steady(bucket); have != bucket.Rate {
+		t.Errorf("bucket: have %v", have)
+	}
+	if have := (Limit{Capacity: window, Window: 60 * Second}).Steady(window); have != (Rate{Tokens: 120 * Token, Per: 60 * Second}) {
+		t.Errorf("window: have %v", have)
+	}
+}

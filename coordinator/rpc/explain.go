@@ -102,6 +102,7 @@ const fewDenied = 0.005
 // all regions ask for together, in tokens a second.
 func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c planner.Contact, d planner.Demand, arrivals float64) string {
 	silent := r.Session == nil || r.Session.Silent || c.Silence > quota.MicrosOf(v.Timing.TTL)
+	steady := limit.Steady(limit.Capacity)
 	switch {
 	case d.Denied < fewDenied && !silent:
 		return ""
@@ -112,7 +113,7 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 		return reasonUnreachable
 	case d.Largest > limit.Burst, d.Largest > d.Burst && d.Burst > 0:
 		return reasonBurst
-	case limit.Rate.Tokens > 0 && arrivals > limit.Rate.PerSecond(), spent(v, acct):
+	case steady.Tokens > 0 && arrivals > steady.PerSecond(), spent(v, acct):
 		return reasonExhausted
 	case acct == nil:
 		return reasonStanding
@@ -123,7 +124,7 @@ func reason(v View, limit quota.Limit, acct *ledger.Account, r *ledger.Region, c
 	return reasonLease
 }
 
-// spent reports whether nothing is left in the pool of a window, which is never filled.
+// spent reports whether nothing is left in the pool of a fixed window, which is never filled.
 func spent(v View, acct *ledger.Account) bool {
 	return acct != nil && acct.Windowed() && acct.Level(v.Ledger.Clock()) < quota.Token
 }

@@ -17,9 +17,7 @@ func (w *walk) quota(f field, l *Limit) (x extras) {
 		case "algorithm":
 			x.algorithm = f
 			if i, ok := w.choice(f, algorithmNames, false); ok {
-				if l.Algorithm = Algorithm(i); l.Algorithm != TokenBucket && l.Algorithm != LeakyBucket && l.Algorithm != FixedWindow {
-					w.problem(f.value, f.trail, "the algorithm %s is not supported yet by this version; use token_bucket, leaky_bucket or fixed_window", quoted(f.value.Value))
-				}
+				l.Algorithm = Algorithm(i)
 			}
 		case "shape":
 			x.shape, l.Shape = f, w.boolean(f)

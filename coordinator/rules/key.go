@@ -14,7 +14,18 @@ type Identity struct {
 	Domain string
 	Parts  []Part
 	Limit  string // name of the limit, empty where the rule has a single one
-	Window Window // of a limit that counts in windows
+	Span          // what the limit counts in, where that is no bucket
+}
+
+// Span is the end of the key of a limit that counts in windows. At most one of them is
+// there, and a bucket has none:
+//
+//	start+length  a fixed window, in seconds of Unix time
+//	log+length    a sliding window, its length in seconds
+//	counter+length
+type Span struct {
+	Window  Window
+	Sliding Sliding
 }
 
 // Part is one entry of an Identity. With Pattern, Value is the pattern of a
@@ -31,9 +42,9 @@ type Part struct {
 var ErrKey = errors.New("not a key")
 
 // Key returns the key of r.Limits[limit] for the entries of a request that
-// matched r. It depends on the domain, the entries and the limit's name only,
-// not on the rule, so that adding or moving rules never resets a bucket. For a limit
-// that counts in windows it is what the keys of all its windows begin with.
+// matched r. It depends on the domain, the entries, the limit's name and its sliding
+// window only, not on the rule, so that adding or moving rules never resets a bucket.
+// For a limit that counts in fixed windows it is what the keys of all of them begin with.
 func (r *Rule) Key(domain string, entries []Entry, limit int) quota.Key {
 	var buf [256]byte // most keys fit, so the string is the only allocation
 	return quota.Key(r.AppendKey(buf[:0], domain, entries, limit))
@@ -59,23 +70,24 @@ func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) 
 		dst = appendPart(dst, e.Key, e.Value, c.pattern)
 	}
 	if limit < len(r.Limits) {
-		dst = appendLimit(dst, r.Limits[limit].Name)
+		l := &r.Limits[limit]
+		dst = appendSpan(appendLimit(dst, l.Name), Span{Sliding: l.sliding()}, l.Name != "")
 	}
 	return dst
 }
 
-// WindowKey returns the key of one window of r.Limits[limit].
+// WindowKey returns the key of one window of r.Limits[limit], which counts in fixed ones.
 func (r *Rule) WindowKey(domain string, entries []Entry, limit int, w Window) quota.Key {
 	var buf [256]byte
-	return quota.Key(appendWindow(r.AppendKey(buf[:0], domain, entries, limit), w, r.Limits[limit].Name != ""))
+	return quota.Key(appendSpan(r.AppendKey(buf[:0], domain, entries, limit), Span{Window: w}, r.Limits[limit].Name != ""))
 }
 
 // Key returns the encoding of d:
 //
-//	domain|key=value|key2=value2#limit#start+length
+//	domain|key=value|key2=value2#limit#span
 //
-// The window at the end, in seconds of Unix time, is that of a limit which counts in
-// windows; before it the `#` of the limit stands also where that has no name.
+// The span is there only where the limit counts in windows; before it the `#` of the
+// limit stands also where that has no name.
 //
 // Every byte that could be taken for a separator, for a hash tag of Redis, or
 // that does not print is %XX. A part with an empty value has no `=`; the stars
@@ -97,7 +109,7 @@ func (d Identity) Key() quota.Key {
 			dst = append(appendHidden(dst, p.Value), p.Digest...)
 		}
 	}
-	return quota.Key(appendWindow(appendLimit(dst, d.Limit), d.Window, d.Limit != ""))
+	return quota.Key(appendSpan(appendLimit(dst, d.Limit), d.Span, d.Limit != ""))
 }
 
 func appendPart(dst []byte, key, value, pattern string) []byte {
@@ -136,6 +148,28 @@ func appendLimit(dst []byte, name string) []byte {
 	return appendEscaped(append(dst, '#'), name)
 }
 
+// appendSpan appends a span to a key that ends with the limit's name, or that has none.
+func appendSpan(dst []byte, s Span, named bool) []byte {
+	if s == (Span{}) {
+		return dst
+	}
+	if !named {
+		dst = append(dst, '#')
+	}
+	if dst = append(dst, '#'); s.Window.IsZero() {
+		return appendSliding(dst, s.Sliding)
+	}
+	return appendWindow(dst, s.Window)
+}
+
+// parseSpan undoes appendSpan, and accepts no other spelling.
+func parseSpan(text string) (s Span, ok bool) {
+	if s.Window, ok = parseWindow(text); !ok {
+		s.Sliding, ok = parseSliding(text)
+	}
+	return s, ok
+}
+
 func appendEscaped(dst []byte, text string) []byte {
 	from := 0
 	for i := range len(text) {
@@ -168,31 +202,31 @@ var plainBytes = func() (table [256]bool) {
 func DecodeKey(k quota.Key) (Identity, error) {
 	var d Identity
 	var buf [8]Part
-	domain, parts, limit, window, ok := decodeKey(string(k), buf[:0])
+	domain, parts, limit, span, ok := decodeKey(string(k), buf[:0])
 	if !ok {
 		return d, fmt.Errorf("decode key %.80q: %w", string(k), ErrKey)
 	}
-	d.Domain, d.Limit, d.Window = domain, limit, window
+	d.Domain, d.Limit, d.Span = domain, limit, span
 	if len(parts) > 0 {
 		d.Parts = append(d.Parts, parts...)
 	}
 	return d, nil
 }
 
-func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, window Window, ok bool) {
+func decodeKey(text string, dst []Part) (domain string, parts []Part, limit string, span Span, ok bool) {
 	text, limit, named := strings.Cut(text, "#")
-	limit, span, windowed := strings.Cut(limit, "#")
-	if limit, ok = unescape(limit); !ok || named && limit == "" && !windowed {
-		return "", nil, "", Window{}, false
+	limit, end, spanned := strings.Cut(limit, "#")
+	if limit, ok = unescape(limit); !ok || named && limit == "" && !spanned {
+		return "", nil, "", Span{}, false
 	}
-	if windowed {
-		if window, ok = parseWindow(span); !ok {
-			return "", nil, "", Window{}, false
+	if spanned {
+		if span, ok = parseSpan(end); !ok {
+			return "", nil, "", Span{}, false
 		}
 	}
 	head, rest, more := strings.Cut(text, "|")
 	if domain, ok = unescape(head); !ok {
-		return "", nil, "", Window{}, false
+		return "", nil, "", Span{}, false
 	}
 	for more {
 		head, rest, more = strings.Cut(rest, "|")
@@ -200,7 +234,7 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 		value, digest, hidden := strings.Cut(value, "=")
 		p := Part{Digest: digest}
 		if p.Key, ok = unescape(key); !ok {
-			return "", nil, "", Window{}, false
+			return "", nil, "", Span{}, false
 		}
 		if p.Pattern = strings.Contains(value, "*"); p.Pattern {
 			p.Value, ok = unescapePattern(value)
@@ -208,14 +242,14 @@ func decodeKey(text string, dst []Part) (domain string, parts []Part, limit stri
 			p.Value, ok = unescape(value)
 		}
 		if hidden && (!isDigest(digest) || p.Value != "" && !p.Pattern) {
-			return "", nil, "", Window{}, false
+			return "", nil, "", Span{}, false
 		}
 		if !ok || valued && !hidden && p.Value == "" {
-			return "", nil, "", Window{}, false
+			return "", nil, "", Span{}, false
 		}
 		dst = append(dst, p)
 	}
-	return domain, dst, limit, window, true
+	return domain, dst, limit, span, true
 }
 
 func unescape(text string) (string, bool) { return unescapeBut(text, false) }

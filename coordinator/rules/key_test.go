@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -39,20 +40,38 @@ func identities() *rapid.Generator[Identity] {
 				}
 				return p
 			}), 0, 10).Draw(t, "parts"),
-			Limit:  hostile().Draw(t, "limit"),
-			Window: spans().Draw(t, "window"),
+			Limit: hostile().Draw(t, "limit"),
+			Span:  spans().Draw(t, "span"),
 		}
 	})
 }
 
-// spans draws windows, mostly none.
-func spans() *rapid.Generator[Window] {
-	return rapid.Custom(func(t *rapid.T) Window {
-		if rapid.Bool().Draw(t, "none") {
-			return Window{}
+// spans draws windows of all kinds, mostly none.
+func spans() *rapid.Generator[Span] {
+	return rapid.Custom(func(t *rapid.T) Span {
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			return Span{Window: fixedSpans().Draw(t, "window")}
+		case 1:
+			return Span{Sliding: slidingSpans().Draw(t, "window")}
 		}
+		return Span{}
+	})
+}
+
+func fixedSpans() *rapid.Generator[Window] {
+	return rapid.Custom(func(t *rapid.T) Window {
 		start := quota.Micros(rapid.Int64Range(-farthest+1, farthest-1).Draw(t, "start"))
 		return Window{start * quota.Second, (start + quota.Micros(rapid.Int64Range(1, farthest-1).Draw(t, "length"))) * quota.Second}
+	})
+}
+
+func slidingSpans() *rapid.Generator[Sliding] {
+	return rapid.Custom(func(t *rapid.T) Sliding {
+		return Sliding{
+			Algorithm: rapid.SampledFrom([]Algorithm{SlidingWindowLog, SlidingWindowCounter}).Draw(t, "algorithm"),
+			Length:    quota.Micros(rapid.Int64Range(1, int64(MaxPeriod/time.Second)).Draw(t, "seconds")) * quota.Second,
+		}
 	})
 }
 
@@ -168,7 +187,7 @@ func TestDecodeKeyRefusesOtherSpellings(t *testing.T) {
 }
 
 func FuzzDecodeKey(f *testing.F) {
-	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%", "d|k=v##1764547200+86400", "d|k=v#l#-8589934591+1", "d|m##8589934591+8589934591"} {
+	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%", "d|k=v##1764547200+86400", "d|k=v#l#-8589934591+1", "d|m##8589934591+8589934591", "d|s##log+60", "d|s#l#counter+86400"} {
 		f.Add(seed)
 	}
 	set := load(f, `
@@ -176,14 +195,19 @@ domain: d
 descriptors:
 - {key: k, rate_limit: {unit: day, requests_per_unit: 5, quota: {algorithm: fixed_window}}}
 - {key: m, rate_limit: {unit: month, requests_per_unit: 5, quota: {algorithm: fixed_window}}}
+- {key: s, rate_limit: {unit: minute, requests_per_unit: 5, quota: {algorithm: sliding_window_log}}}
 `)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := DecodeKey(quota.Key(text))
 		if err == nil && d.Key() != quota.Key(text) {
 			t.Errorf("%q decodes to %+v, whose key is %q", text, d, d.Key())
 		}
-		if _, l := set.LimitOf(quota.Key(text)); l != nil && l.WindowAt(d.Window.Start) != d.Window {
+		switch _, l := set.LimitOf(quota.Key(text)); {
+		case l == nil:
+		case l.Windowed() && l.WindowAt(d.Window.Start) != d.Window:
 			t.Errorf("%q is counted in %s, which is no window of %s", text, d.Window.text(), l)
+		case d.Sliding != l.sliding():
+			t.Errorf("%q is counted by %s, which has another sliding window", text, l)
 		}
 	})
 }

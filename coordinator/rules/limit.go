@@ -165,11 +165,12 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 	if timed && multiplied {
 		w.period(multiplier, &l.limit)
 	}
-	if rated && !l.limit.Windowed() {
+	if rated && !l.limit.Windowed() && !l.limit.Algorithm.Slides() {
 		w.bucket(x.burst, &l.limit)
 		w.debt(x.debt, &l.limit)
 	}
 	w.fixed(x, unit, multiplier, &l.limit)
+	w.slides(x, requests, &l.limit)
 	return l, true
 }
 

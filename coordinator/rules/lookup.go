@@ -11,7 +11,7 @@ import (
 // nil when no rule does. It returns what Match and Rule.Key started from.
 func (s *Set) LimitOf(k quota.Key) (*Rule, *Limit) {
 	var buf [8]Part
-	domain, parts, limit, window, ok := decodeKey(string(k), buf[:0])
+	domain, parts, limit, span, ok := decodeKey(string(k), buf[:0])
 	if !ok || s == nil {
 		return nil, nil
 	}
@@ -23,7 +23,7 @@ func (s *Set) LimitOf(k quota.Key) (*Rule, *Limit) {
 		return nil, nil
 	}
 	for i := range n.rule.Limits {
-		if l := &n.rule.Limits[i]; l.Name == limit && l.mayHave(window) {
+		if l := &n.rule.Limits[i]; l.Name == limit && l.mayHave(span.Window) && l.sliding() == span.Sliding {
 			return n.rule, l
 		}
 	}
@@ -59,7 +59,8 @@ func (r *Rule) Sample(limit int) quota.Key {
 		d.Parts = append(d.Parts, n.sample())
 	}
 	if limit < len(r.Limits) {
-		d.Limit, d.Window = r.Limits[limit].Name, r.Limits[limit].AnyWindow()
+		l := &r.Limits[limit]
+		d.Limit, d.Span = l.Name, Span{l.AnyWindow(), l.sliding()}
 	}
 	return d.Key()
 }

@@ -72,6 +72,13 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 			RequestsPerUnit: 1000000, Unit: UnitMonth, Multiplier: 3, ColdStartWait: DefaultColdStartWait,
 			Algorithm: FixedWindow, TimeZone: "Europe/Berlin",
 		}}},
+		{ID: "shop/login", Domain: "shop", Limits: []Limit{{
+			Limit: quota.Limit{
+				Capacity: quota.Capacity{Rate: quota.Rate{Per: 60 * quota.Second}, Burst: quota.Whole(100)},
+				Standing: DefaultStanding, Window: 60 * quota.Second,
+			},
+			RequestsPerUnit: 100, Unit: UnitMinute, Multiplier: 1, ColdStartWait: DefaultColdStartWait, Algorithm: SlidingWindowLog,
+		}}},
 		{ID: "shop/internal=true", Domain: "shop", Unlimited: true},
 		{ID: "closed/anyone", Domain: "closed", Limits: []Limit{
 			{Limit: plain(0, 1), Unit: UnitSecond, Multiplier: 1, ColdStartWait: DefaultColdStartWait},

@@ -48,8 +48,7 @@ func (u Unit) Period() quota.Micros {
 // Algorithm decides how a region spends its capacity.
 type Algorithm uint8
 
-// The algorithms. TokenBucket, LeakyBucket and FixedWindow can be asked for in this
-// version.
+// The algorithms.
 const (
 	TokenBucket Algorithm = iota
 	// LeakyBucket as a meter admits what a token bucket of the same rate and burst

@@ -42,8 +42,8 @@ type windows struct {
 	last atomic.Pointer[Window]
 }
 
-// Windowed reports whether the limit counts in windows, each of which has a key of
-// its own.
+// Windowed reports whether the limit counts in fixed windows, each of which has a key
+// of its own.
 func (l *Limit) Windowed() bool { return l.Algorithm == FixedWindow }
 
 // WindowAt returns the window that a time belongs to. The limit must be Windowed and
@@ -168,16 +168,9 @@ func WindowOf(k quota.Key) Window {
 	return w
 }
 
-// appendWindow appends a window to a key that ends with the limit's name, or that has
-// none.
-func appendWindow(dst []byte, w Window, named bool) []byte {
-	if w.IsZero() {
-		return dst
-	}
-	if !named {
-		dst = append(dst, '#')
-	}
-	dst = strconv.AppendInt(append(dst, '#'), int64(w.Start/quota.Second), 10)
+// appendWindow writes a window as keys have it.
+func appendWindow(dst []byte, w Window) []byte {
+	dst = strconv.AppendInt(dst, int64(w.Start/quota.Second), 10)
 	return strconv.AppendInt(append(dst, '+'), int64(w.Length()/quota.Second), 10)
 }
 

@@ -1,6 +1,10 @@
 package bucket
 
-import "github.com/quorate/quorate/coordinator/quota"
+import (
+	"cmp"
+
+	"github.com/quorate/quorate/coordinator/quota"
+)
 
 // Balance is one bucket at one moment, refilled and not yet charged.
 type Balance struct {
@@ -10,6 +14,12 @@ type Balance struct {
 	Unspent  quota.Micros
 	Capacity quota.Capacity
 	Epoch    quota.Epoch
+	// Of a sliding window: how long until all places are free, and once something has
+	// been admitted now, which is never 0; and how long whoever has just been denied
+	// waits, 0 where nobody has asked.
+	Reset, Fresh, Wait quota.Micros
+	// Back is how much a sliding window can be given back.
+	Back quota.Tokens
 	// Missing says that there is no record.
 	Missing bool
 	changed bool // the level is, or was in between, another one than was read
@@ -86,7 +96,7 @@ func (rec Record) usable(high quota.Micros) quota.Capacity {
 // Judge makes the verdict on an ask. charged says that the take was admitted, so
 // that the balance is about to be charged.
 func Judge(a Ask, b Balance, charged bool) Verdict {
-	v := Verdict{Holding: b.Holding, Capacity: b.Capacity, Epoch: b.Epoch}
+	v := Verdict{Holding: b.Holding, Capacity: b.Capacity, Epoch: b.Epoch, Fresh: b.Fresh}
 	switch least := a.least(a.Cost); {
 	case least == 0 || b.Holding == Allowed:
 		v.Admitted = true
@@ -107,13 +117,19 @@ func Judge(a Ask, b Balance, charged bool) Verdict {
 	}
 	v.Level, v.Unspent = b.Level, b.Unspent
 	v.Full = wait(b, v.Level, b.Capacity.Burst)
+	if b.Fresh > 0 && v.Full > 0 {
+		v.Full = b.Reset
+	}
 	return v
 }
 
 // wait returns how long from the moment of b a bucket at level needs to hold want.
 func wait(b Balance, level, want quota.Tokens) quota.Micros {
-	if level >= want {
+	switch {
+	case level >= want:
 		return 0
+	case b.Fresh > 0 && want <= b.Capacity.Burst:
+		return max(1, cmp.Or(b.Wait, b.Reset))
 	}
 	w, ok := b.Capacity.TimeTo(level, want)
 	if !ok {

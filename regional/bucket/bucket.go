@@ -45,8 +45,15 @@ type Standing struct {
 	// Since only, because the share may have been smaller before.
 	Since quota.Micros
 	// Lasts, when not 0, is how long a record is needed, from now: for a bucket of a
-	// window, which is never full again. Else it is needed until it is full.
+	// fixed window, which is never full again. Else it is needed until it is full.
 	Lasts quota.Micros
+	// Window says that the bucket is a sliding window, as long as the period of
+	// Capacity. Only Base of its places were free at Since then, and the others from a
+	// window later; From has no meaning.
+	Window Window
+	// Config is the configuration that this is of, where an assignment is applied. What
+	// a share was before is told right only by the one in force.
+	Config uint64
 }
 
 // Began is From, or Since where that is later.
@@ -138,6 +145,9 @@ type Record struct {
 	// Loan is what the session may use beside Lease until LoanUntil.
 	Loan      quota.Capacity
 	LoanUntil quota.Micros
+	// Aim is what the region admits by of the lease of a sliding window, which is larger
+	// while more is occupied.
+	Aim quota.Tokens
 	// Away is until when the standing share is on loan to another region, whatever
 	// becomes of the session; 0 for never.
 	Away     quota.Micros
@@ -209,4 +219,6 @@ type Verdict struct {
 	Uncharged quota.Tokens
 	// Full is the time until the bucket is full, Forever when it never is.
 	Full quota.Micros
+	// Fresh is that of Balance.
+	Fresh quota.Micros
 }

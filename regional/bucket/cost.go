@@ -10,6 +10,12 @@ import "github.com/quorate/quorate/coordinator/quota"
 //	cost < 0  gives it back, up to the burst in force. Admitted always.
 //	Settle    takes what is there, down to -Debt. Admitted always.
 //
+// A sliding window is given back the places of its youngest admissions: of a log up to
+// all that it has, of a counter what the present window has. What it settles takes places
+// as if it were admitted now, as many as are free. So what it admits less what it is given
+// back, each when it happens, is what Window and Count say of what is admitted: wherever a
+// place is given back its admission was before. It never has a Debt.
+//
 // A missing record takes nothing back: what is given back to it was taken from a
 // bucket that is full again since, or whose store was lost with all its tokens. Nor
 // does a bucket that denies everything or counts nothing (Denied, Allowed).
@@ -33,6 +39,8 @@ func (a *Ask) charge(b *Balance, cost quota.Tokens, n int) {
 	switch {
 	case n <= 0 || cost == 0 || b.Holding == Allowed || cost < 0 && (b.Missing || b.Holding == Denied):
 		return
+	case cost < 0 && b.Fresh > 0:
+		b.Level += giveBack(-cost, int64(n), b.Back)
 	case cost < 0:
 		b.Level = give(b.Level, -cost, int64(n), b.Capacity.Burst)
 		if b.Level >= b.Capacity.Burst {
@@ -43,8 +51,12 @@ func (a *Ask) charge(b *Balance, cost quota.Tokens, n int) {
 	default:
 		b.Level -= cost * quota.Tokens(n)
 	}
-	if b.Level != was {
-		b.Missing, b.changed = false, true
+	if b.Level == was {
+		return
+	}
+	b.Missing, b.changed = false, true
+	if b.Fresh > 0 {
+		b.occupied(was - b.Level)
 	}
 }
 
@@ -62,6 +74,14 @@ func give(level, x quota.Tokens, n int64, burst quota.Tokens) quota.Tokens {
 		return burst
 	}
 	return level + quota.Tokens(n)*x
+}
+
+// giveBack returns n times x, or as much as there is.
+func giveBack(x quota.Tokens, n int64, there quota.Tokens) quota.Tokens {
+	if n > int64(there/x) {
+		return there
+	}
+	return quota.Tokens(n) * x
 }
 
 // settle returns the level after x was taken n times as far as floor, which is not

@@ -19,8 +19,9 @@
 // is away, and it begins again empty. What a region borrows comes beside its lease
 // and ends by itself.
 //
-// A bucket of a window has no rate: its record is kept until the window is over, and not
-// until it is full.
+// A bucket of a fixed window has no rate: its record is kept until the window is over,
+// and not until it is full. A sliding window has no tokens to refill but places that are
+// occupied: see Window.
 //
 // Invariants:
 //
@@ -31,7 +32,8 @@
 //     of them or none.
 //   - Over any window what is charged less what is given back, each when it happens,
 //     is at most burst + rate*window, and Debt more where asks have one: the level is
-//     never above the burst, and never below -Debt by a take.
+//     never above the burst, and never below -Debt by a take. Of a sliding window it is
+//     at most what Window and Count say.
 //   - A level below zero is carried wherever the record goes: it is paid by the refill
 //     of whatever capacity is in force, or by a credit, and a record is not forgotten
 //     before (for 20 years). A store that is lost forgets it.

@@ -40,11 +40,17 @@ func (s Standing) Valid() error {
 	if s.Base < 0 || s.Base > quota.MaxTokens || s.Since < 0 || s.Since > Forever || s.From < 0 || s.From > Forever || s.Lasts < 0 || s.Lasts > maxLife {
 		return fmt.Errorf("standing base %d since %d, from %d, lasts %d: %w", s.Base, s.Since, s.From, s.Lasts, ErrRange)
 	}
+	if s.Window != NoWindow && (s.Rate.Per <= 0 || s.Rate.Tokens != 0 || s.Lasts != 0) {
+		return fmt.Errorf("sliding window of %d us with a rate of %d, lasts %d: %w", s.Rate.Per, s.Rate.Tokens, s.Lasts, ErrRange)
+	}
 	return Valid(s.Capacity)
 }
 
 // Valid returns ErrRange unless the scripts can compute with a exactly.
 func (a *Ask) Valid() error {
+	if a.Debt != 0 && a.Standing.Window != NoWindow {
+		return fmt.Errorf("debt of %d micro-tokens in a sliding window: %w", a.Debt, ErrRange)
+	}
 	if a.Cost < -quota.MaxTokens || a.Cost > quota.MaxTokens || a.Debt < 0 || a.Debt > quota.MaxTokens {
 		return fmt.Errorf("cost %d, debt %d micro-tokens: %w", a.Cost, a.Debt, ErrRange)
 	}

@@ -31,6 +31,7 @@ type Store struct {
 
 type stored struct {
 	Record
+	places  Places
 	life    quota.Micros // from its last write
 	expires quota.Micros
 }
@@ -44,6 +45,10 @@ func NewStore() *Store {
 func (s *Store) Clone() *Store {
 	c := *s
 	c.records, c.lent = maps.Clone(s.records), maps.Clone(s.lent)
+	for k, r := range c.records {
+		r.places.Log = r.places.Log.clone()
+		c.records[k] = r
+	}
 	return &c
 }
 
@@ -105,31 +110,43 @@ func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Ve
 	for i := range merged {
 		run.Costs[i] = merged[i].Cost
 	}
-	start, n := s.TakeRuns(now, merged, []Run{run})
+	start, n, waits := s.TakeRuns(now, merged, []Run{run})
+	Await(start, waits[0])
 	return n[0] == 1, Spread(Verdicts(merged, start, 0, n[0]), index)
 }
 
 // TakeRuns serves many requests for the same buckets, each of them once in asks
 // (whose costs are ignored), as if they came one after another: runs says in which
 // order, and what each asks for. It returns the buckets as they were before the
-// first request, and how many requests of each run were admitted.
-func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Balance, admitted []int) {
+// first request, and of each run how many requests were admitted, and how long those
+// wait for each sliding window that were not.
+func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Balance, admitted []int, waits [][]quota.Micros) {
 	high := max(now, s.high)
 	start = make([]Balance, len(asks))
 	ats := make([]quota.Micros, len(asks))
+	frames := make([]frame, len(asks))
 	for i, a := range asks {
 		rec, found := s.find(a.Key)
+		if a.Standing.Window != NoWindow {
+			start[i], frames[i] = s.region.frame(now, high, rec, found, s.records[a.Key].places, a.Standing, a.Mode)
+			continue
+		}
 		start[i], ats[i] = s.region.balance(now, high, rec, found, a.Standing, a.Mode)
 	}
 	left := slices.Clone(start)
-	admitted = make([]int, len(runs))
+	admitted, waits = make([]int, len(runs)), make([][]quota.Micros, len(runs))
 	for i, r := range runs {
 		admitted[i] = r.Admit(asks, left)
 		r.Charge(asks, left, admitted[i])
+		waits[i] = r.occupy(frames, left, admitted[i])
 	}
 	for i, a := range asks {
 		if b := left[i]; b.changed {
 			rec, _ := s.find(a.Key)
+			if a.Standing.Window != NoWindow {
+				s.keep(now, a.Key, rec, frames[i])
+				continue
+			}
 			rec.Level, rec.At = b.Level, ats[i]-b.Unspent
 			if b.Holding == OnNothing {
 				b.Capacity = a.Standing.Capacity // it pays when that is back
@@ -137,7 +154,7 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 			s.write(now, a.Key, rec, b.Capacity, a.Standing)
 		}
 	}
-	return start, admitted
+	return start, admitted, waits
 }
 
 // Charge takes tokens that were admitted while the store was away. A level may
@@ -149,6 +166,10 @@ func (s *Store) Charge(now quota.Micros, incarnation string, charges []Charge) e
 	}
 	high := max(now, s.high)
 	for _, c := range charges {
+		if c.Standing.Window != NoWindow {
+			s.occupy(now, high, c)
+			continue
+		}
 		rec, found := s.find(c.Key)
 		b, at := s.region.balance(now, high, rec, found, c.Standing, ModeStanding)
 		rec.Level, rec.At = max(b.Level-c.Tokens, Debt), at-b.Unspent
@@ -186,6 +207,13 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrStaleEpoch)
 	}
 
+	if st.Window != NoWindow {
+		if st.Config != s.region.Config {
+			return answer, fmt.Errorf("apply assignment %d of %q by configuration %d: %w", a.Epoch, a.Key, st.Config, ErrOldConfig)
+		}
+		answer.Surrendered = s.resize(now, a, rec, found, st)
+		return answer, nil
+	}
 	b, at := s.region.balance(now, s.high, rec, found, st, ModeStanding)
 	next := Record{At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release, Away: rec.Away}
 	credit, inForce := a.Credit, st.Capacity

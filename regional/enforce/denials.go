@@ -63,6 +63,7 @@ type denial struct {
 	at        time.Duration // before the store was asked
 	bucket    bucket.Balance
 	connected bool // the region had a session
+	cost      quota.Tokens
 }
 
 func (d *denials) shard(k quota.Key) *denialShard {
@@ -88,7 +89,7 @@ func (s *denialShard) turn(now time.Duration) {
 
 // remember keeps a copy of the bucket of k as v tells of it. at is a time before the
 // store was asked, and changes what d.changes was then.
-func (d *denials) remember(at time.Duration, changes uint64, k quota.Key, v *bucket.Verdict, connected bool) {
+func (d *denials) remember(at time.Duration, changes uint64, k quota.Key, cost quota.Tokens, v *bucket.Verdict, connected bool) {
 	if len(k) > maxDenialKey {
 		return
 	}
@@ -103,8 +104,11 @@ func (d *denials) remember(at time.Duration, changes uint64, k quota.Key, v *buc
 		s.young = make(map[quota.Key]denial)
 	}
 	s.young[k] = denial{
-		at: at, connected: connected,
-		bucket: bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Epoch: v.Epoch},
+		at: at, connected: connected, cost: cost,
+		bucket: bucket.Balance{
+			Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Epoch: v.Epoch,
+			Reset: v.Full, Fresh: v.Fresh, Wait: v.Retry,
+		},
 	}
 }
 
@@ -124,6 +128,14 @@ func (d *denials) deny(now time.Duration, a bucket.Ask) (v bucket.Verdict, conne
 	}
 	b, elapsed := e.bucket, quota.MicrosOf(now-e.at)
 	elapsed += elapsed/ahead + 1
+	if b.Fresh > 0 {
+		// A sliding window does not refill: what was denied waits for its places, and
+		// whoever asks for less asks the store.
+		if a.Cost < e.cost || elapsed >= b.Wait {
+			return v, false, true, false
+		}
+		b.Wait, b.Reset = b.Wait-elapsed, max(0, b.Reset-elapsed)
+	}
 	b.Level, b.Unspent = b.Capacity.Refill(b.Level, b.Unspent+elapsed)
 	v = bucket.Judge(a, b, false)
 	return v, e.connected, true, !v.Admitted

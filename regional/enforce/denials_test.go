@@ -148,7 +148,7 @@ func TestAnAnswerFromBeforeAnAssignmentIsNotRemembered(t *testing.T) {
 	changes := w.e.changes()
 	w.e.Forget("api|user=b")
 	v := bucket.Verdict{Holding: bucket.OnStanding, Capacity: quota.Capacity{Burst: quota.Token}}
-	w.e.denials.remember(w.now, changes, "api|user=a", &v, true)
+	w.e.denials.remember(w.now, changes, "api|user=a", quota.Token, &v, true)
 	if _, _, _, ok := w.e.denials.deny(w.now, bucket.Ask{Key: "api|user=a", Cost: quota.Token}); ok {
 		t.Error("it is remembered")
 	}
@@ -197,7 +197,7 @@ func TestK96DenialsAreBounded(t *testing.T) {
 	}
 	now := time.Hour
 	for i := range 200_000 {
-		d.remember(now, 0, quota.Key(fmt.Sprint("one-shot-", i)), &v, true)
+		d.remember(now, 0, quota.Key(fmt.Sprint("one-shot-", i)), quota.Token, &v, true)
 		now += time.Microsecond
 	}
 	if have := count(); have > maxDenials || have < maxDenials/2 {
@@ -214,7 +214,7 @@ func TestK96DenialsAreBounded(t *testing.T) {
 	if have := count(); have != 0 {
 		t.Errorf("have %d left after only looking", have)
 	}
-	d.remember(now, 0, quota.Key(make([]byte, maxDenialKey+1)), &v, true)
+	d.remember(now, 0, quota.Key(make([]byte, maxDenialKey+1)), quota.Token, &v, true)
 	if have := count(); have != 0 {
 		t.Error("a key that is too long is remembered")
 	}

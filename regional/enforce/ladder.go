@@ -41,6 +41,8 @@ type debt struct {
 	level quota.Tokens // of the local bucket, at
 	at    quota.Micros
 	burst quota.Tokens // the largest burst the local bucket had
+	own   bucket.Own   // of a sliding window, in the place of level and at
+	slide bool
 	// settling is the part of owed that is on its way to the store.
 	settling quota.Tokens
 }
@@ -190,6 +192,9 @@ func (l *local) balance(now quota.Micros, it *item, agents int64) bucket.Balance
 	if now < back {
 		share.Rate.Tokens, share.Burst = 0, 0
 	}
+	if it.ask.Standing.Window != bucket.NoWindow {
+		return l.places(now, it, share.Burst)
+	}
 	b := bucket.Balance{Holding: bucket.OnStanding, Capacity: share}
 	if d := l.debts[it.ask.Key]; d != nil {
 		level := min(d.level, share.Burst)
@@ -222,6 +227,9 @@ func (l *local) charge(now quota.Micros, it *item, agents int64) {
 		l.owing.Store(true)
 	}
 	d.level, d.at = v.Level, now-v.Unspent
+	if d.slide = it.ask.Standing.Window != bucket.NoWindow; d.slide {
+		d.own.Admit(now, it.ask.Standing.Rate.Per, it.ask.Cost-v.Uncharged)
+	}
 	d.burst = max(d.burst, b.Capacity.Burst)
 	d.owed = min(d.owed+it.ask.Cost-v.Uncharged, quota.MaxTokens)
 }
@@ -273,6 +281,9 @@ func (e *Enforcer) Owing() int {
 // began empty.) A record on a lease may have had room for all of the refill, so
 // there everything is due.
 func (d *debt) due(standing bool) quota.Tokens {
+	if d.slide {
+		return d.occupied()
+	}
 	if standing {
 		return min(d.owed, d.burst-d.level)
 	}

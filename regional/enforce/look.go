@@ -74,7 +74,7 @@ func (e *Enforcer) look(ctx context.Context, s *snapshot, p *plan) error {
 
 // looked judges the cost by what a look at the bucket has said.
 func (it *item) looked(v bucket.Verdict, connected bool) {
-	b := bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Epoch: v.Epoch}
+	b := bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Epoch: v.Epoch, Reset: v.Full, Fresh: v.Fresh}
 	it.asked, it.connected = true, connected
 	it.v = bucket.Judge(it.ask, b, false)
 }

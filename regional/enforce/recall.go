@@ -44,7 +44,7 @@ func (e *Enforcer) remember(now time.Duration, changes uint64, p *plan) {
 		if !it.over || it.v.Holding == bucket.OnNothing && it.connected && it.limit.ColdStartWait > 0 {
 			continue // who has nothing yet may wait for a lease: see await
 		}
-		e.denials.remember(now, changes, it.ask.Key, &it.v, it.connected)
+		e.denials.remember(now, changes, it.ask.Key, it.ask.Cost, &it.v, it.connected)
 	}
 }
 

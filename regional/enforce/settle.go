@@ -93,6 +93,9 @@ func (l *local) refund(now quota.Micros, it *item, agents int64) {
 	a.Cost = max(a.Cost, -d.owed)
 	it.v = bucket.Judge(a, l.balance(now, it, agents), true)
 	d.level, d.at = it.v.Level, now-it.v.Unspent
+	if d.slide {
+		d.own.Refund(now, it.ask.Standing.Rate.Per, -a.Cost)
+	}
 	if d.owed += a.Cost; d.owed == 0 {
 		delete(l.debts, it.ask.Key)
 		l.owing.Store(len(l.debts) > 0)

@@ -137,11 +137,14 @@ func (it *item) retry(w time.Duration) time.Duration {
 }
 
 // window is the longest time a limit can ask anyone to wait: its period, or the
-// time it needs to fill from empty if that is longer.
+// time it needs to fill from empty if that is longer; of a sliding counter two windows.
 func window(l *rules.Limit) time.Duration {
 	w := l.Rate.Per
 	if full, ok := l.TimeTo(0, l.Burst); ok {
 		w = max(w, full)
+	}
+	if l.Algorithm == rules.SlidingWindowCounter {
+		w *= 2 // what was admitted counts until the next window ends
 	}
 	return max(0, w.Duration())
 }

@@ -120,7 +120,9 @@ func (a *Adoption) settle() {
 			l := &r.Limits[i]
 			share := l.StandingShare(a.Region, a.Shares)
 			settled := bucket.Forever
-			if full, ok := share.TimeTo(0, share.Burst); ok {
+			if l.Window > 0 {
+				settled = a.began() + l.Window
+			} else if full, ok := share.TimeTo(0, share.Burst); ok {
 				settled = min(bucket.Forever, max(a.since, a.birth())+full)
 			}
 			a.limits[l] = limit{share: share, settled: settled}
@@ -156,6 +158,9 @@ func (a *Adoption) Standing(key quota.Key, l *rules.Limit, now quota.Micros) buc
 		known.settled = bucket.Forever
 	}
 	share := known.share
+	if l.Window > 0 {
+		return a.places(key, l, share, now >= known.settled)
+	}
 	full := bucket.Standing{Capacity: share, Base: share.Burst, Since: max(a.since, a.birth())}
 	if share.Burst == 0 || now >= known.settled {
 		return full
@@ -209,13 +214,14 @@ func (a *Adoption) gained(share quota.Capacity, base quota.Tokens) quota.Micros 
 }
 
 // StandingOf returns the standing share of a key that an assignment names: of
-// no share when no rule counts the key. The key of a window takes StandingAt.
+// no share when no rule counts the key. The key of a fixed window takes StandingAt.
 func (a *Adoption) StandingOf(key quota.Key, now quota.Micros) bucket.Standing {
-	_, l := a.Set.LimitOf(key)
-	if l == nil {
-		return bucket.Standing{Since: max(a.since, a.birth())}
+	st := Uncounted(key, max(a.since, a.birth()))
+	if _, l := a.Set.LimitOf(key); l != nil {
+		st = a.Standing(key, l, now)
 	}
-	return a.Standing(key, l, now)
+	st.Config = a.Version
+	return st
 }
 
 // share returns the standing share of key under g; ok is false when no rule counts it.

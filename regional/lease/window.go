@@ -81,7 +81,7 @@ func (a *Adoption) StandingIn(w rules.Window, key quota.Key, l *rules.Limit, now
 }
 
 // lost is when the region's buckets were lost, 0 when they never were. Shares of
-// windows are not lent, so it does not matter what is on loan.
+// windows of any kind are not lent, so it does not matter what is on loan.
 func (a *Adoption) lost() quota.Micros {
 	if a.first {
 		return 0

@@ -104,6 +104,8 @@ func refusal(code int64) error {
 		return bucket.ErrStaleEpoch
 	case -4:
 		return bucket.ErrSettling
+	case -5:
+		return bucket.ErrOldConfig
 	}
 	return fmt.Errorf("unknown answer %d: %w", code, enforce.ErrStoreDown)
 }
@@ -133,7 +135,7 @@ func (s *Store) applyArgs(incarnation string, ask *bucket.ApplyAsk) []any {
 		int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()),
 		int64(quota.MicrosOf(a.Lend)),
 		int64(loan.Capacity.Rate.Tokens), int64(loan.Capacity.Rate.Per), int64(loan.Capacity.Burst), int64(loan.Credit), ends,
-		int64(bucket.Notice), string(a.Key), flag(a.Home), int64(st.Lasts),
+		int64(bucket.Notice), string(a.Key), flag(a.Home), int64(st.Lasts), int(st.Window), st.Config,
 	}
 }
 
@@ -184,8 +186,8 @@ func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok 
 // parseLease reads the lease field of a record, as apply.lua writes it.
 func parseLease(text string, rec *bucket.Record) error {
 	words := strings.Fields(text)
-	if len(words) != 7 && len(words) != 11 {
-		return fmt.Errorf("lease field %q has %d words instead of 7, or 11 with a loan", text, len(words))
+	if len(words) != 7 && len(words) != 8 && len(words) != 11 {
+		return fmt.Errorf("lease field %q has %d words instead of 7, 8 of a sliding window or 11 with a loan", text, len(words))
 	}
 	var n [11]int64
 	for i, w := range words {
@@ -198,6 +200,10 @@ func parseLease(text string, rec *bucket.Record) error {
 	rec.Session, rec.Epoch = quota.SessionID(n[0]), quota.Epoch(n[1])
 	rec.Lease = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[2]), Per: quota.Micros(n[3])}, Burst: quota.Tokens(n[4])}
 	rec.Surrendered, rec.Released = quota.Tokens(n[5]), n[6] == 1
+	if len(words) == 8 {
+		rec.Aim = quota.Tokens(n[7])
+		return nil
+	}
 	rec.Loan = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[7]), Per: quota.Micros(n[8])}, Burst: quota.Tokens(n[9])}
 	rec.LoanUntil = quota.Micros(n[10])
 	return nil

@@ -25,7 +25,7 @@ func (v *view) there(p int, st bucket.Standing) bucket.Standing {
 
 // standingWords are what scripts have to know of a standing share.
 func standingWords(st bucket.Standing) []any {
-	return []any{int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()), int64(st.Lasts)}
+	return []any{int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since), int64(st.Began()), int64(st.Lasts), int64(st.Window)}
 }
 
 // charge is Store.Charge for a cluster.

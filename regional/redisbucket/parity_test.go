@@ -82,25 +82,37 @@ return out`
 
 // twins is a real store and the reference, given the same steps.
 type twins struct {
-	t    *rapid.T
-	ctx  context.Context
-	real *Store
-	ref  *bucket.Store
-	now  quota.Micros
-	inc  string
-	past []string // incarnations, the current one last
-	life int
+	length quota.Micros // of the sliding windows
+	t      *rapid.T
+	ctx    context.Context
+	real   *Store
+	ref    *bucket.Store
+	now    quota.Micros
+	inc    string
+	past   []string // incarnations, the current one last
+	life   int
 }
 
 // TestScriptsEqualReference runs random histories through Redis and through
 // bucket.Store: every answer and every stored record must be the same.
 func TestScriptsEqualReference(t *testing.T) {
+	histories(t, func(w *twins) {
+		w.length = max(1, quota.Micros(amounts(int64(bucket.MaxPeriod)).Draw(w.t, "window")))
+		for range rapid.IntRange(1, 40).Draw(w.t, "steps") {
+			w.step()
+			w.compare()
+		}
+	})
+}
+
+// histories runs random histories on a store with a clock of its own.
+func histories(t *testing.T, run func(w *twins)) {
 	ctx := context.Background()
 	if _, err := shared.Do("HSET", "test:clock", "s", "0", "us", "0"); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{URL: shared.URL(), ServerID: "life", Timeout: patient, DialTimeout: patient, Budget: patient}
-	real, err := open(cfg, withTestClock)
+	real, err := open(cfg, func(source string) string { return withShortChunks(withTestClock(source)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +125,7 @@ func TestScriptsEqualReference(t *testing.T) {
 		w := &twins{t: t, ctx: ctx, real: real, ref: bucket.NewStore(), now: 1 << 40}
 		w.tick(0)
 		w.incarnate()
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			w.step()
-			w.compare()
-		}
+		run(w)
 	})
 }
 
@@ -140,30 +149,37 @@ func (w *twins) incarnate() {
 }
 
 func (w *twins) key() quota.Key {
-	return rapid.SampledFrom([]quota.Key{"a", "b", "c}{"}).Draw(w.t, "key")
+	return rapid.SampledFrom([]quota.Key{"a", "b", "c}{", "log", "counter"}).Draw(w.t, "key")
 }
 
 func (w *twins) tokens(name string) quota.Tokens {
 	return quota.Tokens(amounts(int64(quota.MaxTokens)).Draw(w.t, name))
 }
 
-func (w *twins) capacity() quota.Capacity {
+func (w *twins) capacity(key quota.Key) quota.Capacity {
+	if windows[key] != bucket.NoWindow {
+		return quota.Capacity{Rate: quota.Rate{Per: w.length}, Burst: w.tokens("burst")}
+	}
 	return quota.Capacity{
 		Rate:  quota.Rate{Tokens: w.tokens("rate"), Per: quota.Micros(amounts(int64(bucket.MaxPeriod)).Draw(w.t, "per"))},
 		Burst: w.tokens("burst"),
 	}
 }
 
-func (w *twins) standing() bucket.Standing {
-	var lasts quota.Micros // of a window
-	if rapid.IntRange(0, 3).Draw(w.t, "windowed") == 0 {
+func (w *twins) standing(key quota.Key) bucket.Standing {
+	var lasts quota.Micros // of a fixed window
+	if windows[key] == bucket.NoWindow && rapid.IntRange(0, 3).Draw(w.t, "windowed") == 0 {
 		lasts = quota.Micros(rapid.Int64Range(1, 7300*86400*1e6).Draw(w.t, "lasts"))
 	}
-	return bucket.Standing{
-		Lasts: lasts, Capacity: w.capacity(), Base: w.tokens("base"),
+	st := bucket.Standing{
+		Lasts: lasts, Capacity: w.capacity(key), Base: w.tokens("base"), Window: windows[key], Config: w.ref.State(w.now).Config,
 		Since: max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "since"))),
 		From:  max(0, w.now+quota.Micros(rapid.Int64Range(-1e9, 1e6).Draw(w.t, "from"))),
 	}
+	if st.Window != bucket.NoWindow && rapid.IntRange(0, 9).Draw(w.t, "another configuration") == 0 {
+		st.Config++
+	}
+	return st
 }
 
 // cost draws what the bucket may or may not have.
@@ -173,6 +189,9 @@ func (w *twins) cost(key quota.Key, burst quota.Tokens) quota.Tokens {
 	case 0:
 		return 0
 	case 1:
+		if windows[key] != bucket.NoWindow {
+			return burst
+		}
 		return max(0, rec.Level)
 	case 2:
 		return burst / 3
@@ -187,13 +206,14 @@ func (w *twins) cost(key quota.Key, burst quota.Tokens) quota.Tokens {
 // ask draws one without a cost.
 func (w *twins) ask(key quota.Key) bucket.Ask {
 	a := bucket.Ask{
-		Key: key, Standing: w.standing(), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode")),
+		Key: key, Standing: w.standing(key), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode")),
 		Settle: rapid.IntRange(0, 4).Draw(w.t, "settle") == 0,
 	}
-	switch rapid.IntRange(0, 3).Draw(w.t, "debt kind") {
-	case 0:
+	switch kind := rapid.IntRange(0, 3).Draw(w.t, "debt kind"); {
+	case windows[key] != bucket.NoWindow: // has none
+	case kind == 0:
 		a.Debt = w.tokens("debt")
-	case 1:
+	case kind == 1:
 		a.Debt = a.Standing.Burst / 2
 	}
 	return a
@@ -227,8 +247,10 @@ func (w *twins) step() {
 	case 6, 7, 8, 9:
 		w.apply()
 	case 10:
-		key, tokens, st := w.key(), w.tokens("tokens"), w.standing()
-		charges := []bucket.Charge{{Key: key, Tokens: tokens, Standing: st}, {Key: w.key(), Tokens: 1, Standing: w.standing()}}
+		key, tokens := w.key(), w.tokens("tokens")
+		st := w.standing(key)
+		other := w.key()
+		charges := []bucket.Charge{{Key: key, Tokens: tokens, Standing: st}, {Key: other, Tokens: 1, Standing: w.standing(other)}}
 		inc := w.incarnation()
 		w.same("charge", nil, nil, w.ref.Charge(w.now, inc, charges), w.real.Charge(w.ctx, inc, charges))
 	case 11, 12:
@@ -294,7 +316,7 @@ func (w *twins) takeTogether() {
 		if x.stale = rapid.IntRange(0, 9).Draw(w.t, "stale") == 0; x.stale {
 			x.group.config++
 		}
-		for _, key := range rapid.SampledFrom([][]quota.Key{{"a"}, {"b"}, {"a", "b"}, {"b", "c}{", "a"}}).Draw(w.t, "set") {
+		for _, key := range rapid.SampledFrom([][]quota.Key{{"a"}, {"b"}, {"a", "b"}, {"b", "c}{", "a"}, {"log"}, {"counter", "a", "log"}}).Draw(w.t, "set") {
 			x.group.asks = append(x.group.asks, w.ask(key))
 		}
 		for range rapid.IntRange(1, 3).Draw(w.t, "runs") {
@@ -330,8 +352,9 @@ func (w *twins) takeTogether() {
 			}
 			continue
 		}
-		left, admitted := w.ref.TakeRuns(w.now, x.group.asks, x.runs)
+		left, admitted, waits := w.ref.TakeRuns(w.now, x.group.asks, x.runs)
 		for i, r := range x.runs {
+			bucket.Await(left, waits[i])
 			for place := range r.Count {
 				<-waiters[0].done
 				want := enforce.TakeResult{
@@ -350,19 +373,24 @@ func (w *twins) apply() {
 	key, inc := w.key(), w.incarnation()
 	rec, _ := w.ref.Read(key)
 	a := quota.Assignment{
-		Key: key, Session: w.session(), Lease: w.capacity(), Credit: w.tokens("credit"),
+		Key: key, Session: w.session(), Lease: w.capacity(key), Credit: w.tokens("credit"),
 		Epoch:   quota.Epoch(max(0, int64(rec.Epoch)+rapid.Int64Range(-1, 2).Draw(w.t, "epoch"))),
 		Release: rapid.IntRange(0, 4).Draw(w.t, "release") == 0,
 	}
 	a.Home = rapid.Bool().Draw(w.t, "home")
-	ask := bucket.ApplyAsk{Assignment: a, Standing: w.standing()}
+	ask := bucket.ApplyAsk{Assignment: a, Standing: w.standing(key)}
+	if windows[key] != bucket.NoWindow {
+		ask.Assignment.Home = false
+		w.applied(inc, ask)
+		return
+	}
 	switch rapid.IntRange(0, 3).Draw(w.t, "loan") {
 	case 0: // lent
 		ask.Assignment.Release, ask.Assignment.Credit, ask.Assignment.Home = true, 0, false
 		ask.Assignment.Lease = quota.Capacity{Rate: quota.Rate{Per: a.Lease.Rate.Per}}
 		ask.Assignment.Lend = w.span("lend").Duration()
 	case 1: // borrowed
-		loan := quota.Loan{Capacity: w.capacity(), Credit: w.tokens("loan credit")}
+		loan := quota.Loan{Capacity: w.capacity(key), Credit: w.tokens("loan credit")}
 		if rapid.Bool().Draw(w.t, "same period") {
 			loan.Capacity.Rate.Per = a.Lease.Rate.Per
 		}
@@ -371,6 +399,10 @@ func (w *twins) apply() {
 		loan.Credit = min(loan.Credit, quota.MaxTokens-a.Credit)
 		ask.Assignment.Loan, ask.LoanUntil = &loan, max(0, w.now+w.span("until")-quota.Second)
 	}
+	w.applied(inc, ask)
+}
+
+func (w *twins) applied(inc string, ask bucket.ApplyAsk) {
 	want, wantErr := w.ref.Apply(w.now, inc, ask)
 	have, err := w.real.Apply(w.ctx, inc, []bucket.ApplyAsk{ask})
 	if wantErr != nil {
@@ -388,7 +420,11 @@ func (w *twins) span(name string) quota.Micros {
 func (w *twins) lend() {
 	var lends []bucket.LendAsk
 	for range rapid.IntRange(0, 2).Draw(w.t, "loans") {
-		lends = append(lends, bucket.LendAsk{Key: w.key(), Share: w.capacity()})
+		key := w.key()
+		if windows[key] != bucket.NoWindow {
+			continue // never lent
+		}
+		lends = append(lends, bucket.LendAsk{Key: key, Share: w.capacity(key)})
 	}
 	inc, span := w.incarnation(), w.span("span")
 	w.same("lend", nil, nil, w.ref.Lend(w.now, inc, lends, span), w.real.Lend(w.ctx, inc, lends, span))
@@ -435,7 +471,7 @@ func (w *twins) same(what string, want, have any, wantErr, haveErr error) {
 
 // compare compares all records as they are stored.
 func (w *twins) compare() {
-	for _, key := range []quota.Key{"a", "b", "c}{"} {
+	for _, key := range []quota.Key{"a", "b", "c}{", "log", "counter"} {
 		want, wantOK := w.ref.Read(key)
 		have, ok, err := w.real.Read(w.ctx, key)
 		if err != nil || ok != wantOK || want != have {
@@ -443,6 +479,9 @@ func (w *twins) compare() {
 		}
 		if !ok {
 			continue
+		}
+		if windows[key] != bucket.NoWindow {
+			w.comparePlaces(key)
 		}
 		if !slices.Contains(w.past, have.Incarnation) {
 			w.t.Fatalf("record %q of an incarnation that never was: %q", key, have.Incarnation)

@@ -33,10 +33,10 @@ func TestRefundsKeepTheBound(t *testing.T) {
 	}
 	tick(t)
 	st := state(t, s)
-	s.scripts.take = script{name: "take", source: withTestClock(preludeSource + bucketSource + "local apart = true\n" + takeSource)}
+	s.scripts.take = script{name: "take", source: withTestClock(preludeSource + bucketSource + windowSource + "local apart = true\n" + takeSource)}
 	sum := sha1.Sum([]byte(s.scripts.take.source)) //nolint:gosec // Redis names scripts by their SHA-1.
 	s.scripts.take.sha = hex.EncodeToString(sum[:])
-	give := &script{name: "refund", source: withTestClock(preludeSource + bucketSource + refundSource)}
+	give := &script{name: "refund", source: withTestClock(preludeSource + bucketSource + windowSource + refundSource)}
 	refunds, lost := 0, quota.Tokens(0)
 	rapid.Check(t, func(t *rapid.T) {
 		const burst = 10

@@ -19,6 +19,8 @@ var (
 	preludeSource string
 	//go:embed scripts/bucket.lua
 	bucketSource string
+	//go:embed scripts/window.lua
+	windowSource string
 	//go:embed scripts/take.lua
 	takeSource string
 	//go:embed scripts/charge.lua
@@ -89,9 +91,9 @@ func build(inCluster bool, edit func(source string) string) scripts {
 		here, arrive, apart = hereSource, arriveSource, "local apart = true"
 	}
 	sc := scripts{
-		take:      one("take", writes, preludeSource, here, bucketSource, apart, takeSource),
-		charge:    one("charge", writes, preludeSource, here, bucketSource, chargeSource),
-		apply:     one("apply", writes, preludeSource, here, bucketSource, applySource),
+		take:      one("take", writes, preludeSource, here, bucketSource, windowSource, apart, takeSource),
+		charge:    one("charge", writes, preludeSource, here, bucketSource, windowSource, chargeSource),
+		apply:     one("apply", writes, preludeSource, here, bucketSource, windowSource, applySource),
 		lend:      one("lend", writes, preludeSource, here, bucketSource, lendSource),
 		lent:      one("lent", writes, preludeSource, here, lentSource),
 		incarnate: one("incarnate", writes, preludeSource, arrive, incarnateSource),
@@ -106,7 +108,7 @@ func build(inCluster bool, edit func(source string) string) scripts {
 		sc.part = one("part", writes, preludeSource, partSource)
 		sc.seal = one("seal", writes, preludeSource, sealSource)
 		sc.version = one("version", writes, preludeSource, here, versionSource)
-		sc.refund = one("refund", writes, preludeSource, here, bucketSource, refundSource)
+		sc.refund = one("refund", writes, preludeSource, here, bucketSource, windowSource, refundSource)
 	}
 	return sc
 }

@@ -119,7 +119,7 @@ func (s *Store) Charge(ctx context.Context, incarnation string, charges []bucket
 		for _, c := range charges[:n] {
 			keys = append(keys, s.bucketKey(c.Key))
 			argv = append(argv, int64(c.Tokens), int64(c.Standing.Rate.Tokens), int64(c.Standing.Rate.Per),
-				int64(c.Standing.Burst), int64(c.Standing.Base), int64(c.Standing.Since), int64(c.Standing.Began()), int64(c.Standing.Lasts))
+				int64(c.Standing.Burst), int64(c.Standing.Base), int64(c.Standing.Since), int64(c.Standing.Began()), int64(c.Standing.Lasts), int64(c.Standing.Window))
 		}
 		reply, err := s.run(ctx, &s.scripts.charge, keys, argv...)
 		if err != nil {

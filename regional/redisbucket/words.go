@@ -96,7 +96,7 @@ func (c *call) compose(s *Store) {
 	for i := range c.shares {
 		sh := &c.shares[i]
 		st := &sh.standing
-		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later), sh.floor(), int64(st.Lasts))
+		c.table = append(c.table, int64(sh.mode), int64(st.Rate.Tokens), int64(st.Rate.Per), int64(st.Burst), int64(st.Base), int64(st.Since+c.to.later), int64(st.Began()+c.to.later), sh.floor(), int64(st.Lasts), int64(st.Window))
 	}
 
 	c.args = append(c.args[:0], "evalsha", &s.scripts.take.sha, len(c.keys)+1, &c.to.state)
@@ -157,9 +157,9 @@ func (c *call) answer(reply []int64) bool {
 	now, reply := quota.Micros(reply[1]), reply[2:]
 	for _, g := range c.groups {
 		left := make([]bucket.Balance, len(g.asks))
+		var ok bool
 		for i := range left {
-			var ok bool
-			if left[i], reply, ok = balance(reply, g.asks[i].Standing.Capacity); !ok {
+			if left[i], reply, ok = balance(reply, &g.asks[i].Standing); !ok {
 				return false
 			}
 		}
@@ -169,6 +169,9 @@ func (c *call) answer(reply []int64) bool {
 			}
 			to, n := g.run(from), int(reply[0])
 			reply = reply[1:]
+			if reply, ok = waits(reply, left); !ok {
+				return false
+			}
 			for i, w := range g.waiters[from:to] {
 				w.answer = answer{now: now, start: left, place: i, n: n}
 			}
@@ -197,29 +200,49 @@ func charged(buckets []bucket.Balance, asks []bucket.Ask, n int) []bucket.Balanc
 }
 
 // balance reads one bucket of the reply.
-func balance(reply []int64, standing quota.Capacity) (b bucket.Balance, rest []int64, ok bool) {
+func balance(reply []int64, st *bucket.Standing) (b bucket.Balance, rest []int64, ok bool) {
 	if len(reply) < 3 {
 		return b, nil, false
 	}
 	b = bucket.Balance{
 		Holding: bucket.Holding(max(reply[0], -reply[0])), Missing: reply[0] < 0,
-		Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]), Capacity: standing,
+		Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]), Capacity: st.Capacity,
 	}
 	reply = reply[3:]
 	if b.Holding == bucket.OnNothing {
 		b.Capacity.Rate.Tokens, b.Capacity.Burst = 0, 0
 	}
-	if b.Holding != bucket.OnLease && b.Holding != bucket.OnHold {
+	if b.Holding == bucket.OnLease || b.Holding == bucket.OnHold {
+		if len(reply) < 4 {
+			return b, nil, false
+		}
+		b.Capacity = quota.Capacity{
+			Rate: quota.Rate{Tokens: quota.Tokens(reply[0]), Per: quota.Micros(reply[1])}, Burst: quota.Tokens(reply[2]),
+		}
+		b.Epoch = quota.Epoch(reply[3])
+		reply = reply[4:]
+	}
+	if st.Window == bucket.NoWindow {
 		return b, reply, true
 	}
-	if len(reply) < 4 {
+	if len(reply) < 3 || reply[1] <= 0 {
 		return b, nil, false
 	}
-	b.Capacity = quota.Capacity{
-		Rate: quota.Rate{Tokens: quota.Tokens(reply[0]), Per: quota.Micros(reply[1])}, Burst: quota.Tokens(reply[2]),
+	b.Reset, b.Fresh, b.Back = quota.Micros(reply[0]), quota.Micros(reply[1]), quota.Tokens(reply[2])
+	return b, reply[3:], true
+}
+
+// waits reads how long those wait for each sliding window whom a run has denied.
+func waits(reply []int64, buckets []bucket.Balance) (rest []int64, ok bool) {
+	for i := range buckets {
+		if b := &buckets[i]; b.Fresh > 0 {
+			if len(reply) == 0 {
+				return nil, false
+			}
+			b.Wait, reply = quota.Micros(reply[0]), reply[1:]
+		}
 	}
-	b.Epoch = quota.Epoch(reply[3])
-	return b, reply[4:], true
+	return reply, true
 }
 
 // fail tells everyone the same error.

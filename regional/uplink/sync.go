@@ -300,7 +300,7 @@ func (u *Uplink) apply(ctx context.Context, incarnation string, some []lease.App
 func refused(err error) bool {
 	return !errors.Is(err, enforce.ErrStoreDown) &&
 		(errors.Is(err, bucket.ErrOldSession) || errors.Is(err, bucket.ErrStaleEpoch) ||
-			errors.Is(err, bucket.ErrExpired) || errors.Is(err, bucket.ErrIncarnation) || errors.Is(err, bucket.ErrSettling))
+			errors.Is(err, bucket.ErrExpired) || errors.Is(err, bucket.ErrOldConfig) || errors.Is(err, bucket.ErrIncarnation) || errors.Is(err, bucket.ErrSettling))
 }
 
 // unconfirmed returns what was applied and not yet heard by the coordinator.

@@ -119,10 +119,10 @@ func (p *page) settled() {
 	limit := p.result.Keys[0].Limit
 	held, moved, n := map[string]float64{}, map[string]float64{}, 0
 	for _, r := range p.plan.Regions {
-		held[r.Name] = limit.StandingShare(r.Name, p.shares()).Rate.PerSecond()
+		held[r.Name] = limit.Steady(limit.StandingShare(r.Name, p.shares())).PerSecond()
 	}
 	for _, c := range p.result.Leases {
-		rate := c.Lease.Rate.PerSecond()
+		rate := limit.Steady(c.Lease).PerSecond()
 		if c.At >= from {
 			moved[c.Region] += math.Abs(rate - held[c.Region])
 			n++
@@ -131,7 +131,7 @@ func (p *page) settled() {
 	}
 	parts := []string{fmt.Sprintf("%.2f lease changes a second from %v on", float64(n)/span, (from - p.plan.Start).Duration())}
 	for _, r := range p.plan.Regions {
-		parts = append(parts, fmt.Sprintf("%s moved %.1f %%", r.Name, 100*moved[r.Name]/limit.Rate.PerSecond()*60/span))
+		parts = append(parts, fmt.Sprintf("%s moved %.1f %%", r.Name, 100*moved[r.Name]/limit.Steady(limit.Capacity).PerSecond()*60/span))
 	}
 	p.item("steady", append(parts, "of the limit a minute")...)
 }

@@ -114,6 +114,11 @@ func (p *page) shares() (s quota.Shares) {
 }
 
 func limitOf(l quota.Limit) []string {
+	if l.Window > 0 {
+		return []string{
+			fmt.Sprintf("%v tokens in any %s (sliding window)", l.Burst, period(l.Window)), fmt.Sprintf("standing share %g", float64(l.Standing)/quota.PPM),
+		}
+	}
 	if l.Rate.Tokens == 0 && l.Burst > 0 {
 		return []string{
 			fmt.Sprintf("%v tokens in each window of a %s", l.Burst, period(l.Rate.Per)),

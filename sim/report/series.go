@@ -31,7 +31,7 @@ func (p *page) charts() {
 	var all series
 	all.demand, all.admitted = make([]float64, columns), make([]float64, columns)
 	if one {
-		all.line = slices.Repeat([]float64{float64(limit.Rate.Tokens) / float64(quota.Token)}, columns)
+		all.line = slices.Repeat([]float64{float64(limit.Steady(limit.Capacity).Tokens) / float64(quota.Token)}, columns)
 	}
 	each := make([]series, len(p.plan.Regions))
 	for r, region := range p.plan.Regions {
@@ -54,7 +54,11 @@ func (p *page) charts() {
 
 // rated reports whether leases can be drawn as rates.
 func (p *page) rated() bool {
-	return len(p.result.Keys) == 1 && p.result.Keys[0].Limit.Rate.Tokens > 0
+	if len(p.result.Keys) != 1 {
+		return false
+	}
+	l := p.result.Keys[0].Limit
+	return l.Steady(l.Capacity).Tokens > 0
 }
 
 func (p *page) chart(title string, s series, marks map[int]byte) {

@@ -16,8 +16,8 @@
 //	  unit: second                 # default second; also minute, hour, day, …
 //	  burst: 1000                  # default: rate
 //	  standing_share: 0.1          # and unit_multiplier, weights, on_disconnect,
-//	                               # on_store_failure, cold_start_wait; algorithm:
-//	                               # fixed_window, align, time_zone
+//	                               # on_store_failure, cold_start_wait, algorithm; of
+//	                               # fixed windows also align, time_zone
 //
 // or, for anything else, a whole rule document and the keys that are asked for:
 //

@@ -215,8 +215,8 @@ func (r *reader) edits(f field, set *rules.Set, p *sim.Plan) {
 			if was == nil || len(was.Limits) == 0 {
 				continue // said where the key stands
 			}
-			if is == nil || len(is.Limits) == 0 || is.Limits[0].Capacity != was.Limits[0].Capacity {
-				r.problem(item.value, item.path, "an edit cannot change rate and burst, and this one does for %s", keyName(k.Entries))
+			if is == nil || len(is.Limits) == 0 || is.Limits[0].Capacity != was.Limits[0].Capacity || is.Limits[0].Algorithm != was.Limits[0].Algorithm {
+				r.problem(item.value, item.path, "an edit cannot change rate and burst, or how they are counted, and this one does for %s", keyName(k.Entries))
 				break
 			}
 		}

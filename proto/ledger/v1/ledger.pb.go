@@ -2149,13 +2149,15 @@ func (x *MarkState) GetUntilUs() int64 {
 }
 
 type AccountState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Limit         *Limit                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	Level         int64                  `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`
-	AtUs          int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Held          []*Holding             `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
-	Loans         []*Loan                `protobuf:"bytes,6,rep,name=loans,proto3" json:"loans,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Limit *Limit                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Level int64                  `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`
+	AtUs  int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Held  []*Holding             `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`
+	Loans []*Loan                `protobuf:"bytes,6,rep,name=loans,proto3" json:"loans,omitempty"`
+	// returns are what comes back to the pool of a sliding window, by time.
+	Returns       []*Return `protobuf:"bytes,7,rep,name=returns,proto3" json:"returns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2232,6 +2234,65 @@ func (x *AccountState) GetLoans() []*Loan {
 	return nil
 }
 
+func (x *AccountState) GetReturns() []*Return {
+	if x != nil {
+		return x.Returns
+	}
+	return nil
+}
+
+type Return struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Tokens        int64                  `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Return) Reset() {
+	*x = Return{}
+	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Return) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Return) ProtoMessage() {}
+
+func (x *Return) ProtoReflect() protoreflect.Message {
+	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Return.ProtoReflect.Descriptor instead.
+func (*Return) Descriptor() ([]byte, []int) {
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Return) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Return) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
 // Loan is a standing share on loan.
 type Loan struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2249,7 +2310,7 @@ type Loan struct {
 
 func (x *Loan) Reset() {
 	*x = Loan{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2322,7 @@ func (x *Loan) String() string {
 func (*Loan) ProtoMessage() {}
 
 func (x *Loan) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[29]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2335,7 @@ func (x *Loan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loan.ProtoReflect.Descriptor instead.
 func (*Loan) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{29}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Loan) GetLender() string {
@@ -2332,14 +2393,16 @@ type Limit struct {
 	// standing is in parts per million.
 	Standing int64 `protobuf:"varint,2,opt,name=standing,proto3" json:"standing,omitempty"`
 	// weights are sorted by region; absent means that the rule overrides none.
-	Weights       []*Share `protobuf:"bytes,3,rep,name=weights,proto3" json:"weights,omitempty"`
+	Weights []*Share `protobuf:"bytes,3,rep,name=weights,proto3" json:"weights,omitempty"`
+	// window_us is the length of a sliding window, 0 for a bucket.
+	WindowUs      int64 `protobuf:"varint,4,opt,name=window_us,json=windowUs,proto3" json:"window_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[30]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2414,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[30]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2427,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{30}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Limit) GetCapacity() *Capacity {
@@ -2388,6 +2451,13 @@ func (x *Limit) GetWeights() []*Share {
 	return nil
 }
 
+func (x *Limit) GetWindowUs() int64 {
+	if x != nil {
+		return x.WindowUs
+	}
+	return 0
+}
+
 type Holding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
@@ -2401,7 +2471,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[31]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2483,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[31]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2496,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{31}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Holding) GetRegion() string {
@@ -2484,7 +2554,7 @@ type Flight struct {
 
 func (x *Flight) Reset() {
 	*x = Flight{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[32]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2566,7 @@ func (x *Flight) String() string {
 func (*Flight) ProtoMessage() {}
 
 func (x *Flight) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[32]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2579,7 @@ func (x *Flight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flight.ProtoReflect.Descriptor instead.
 func (*Flight) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{32}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Flight) GetLease() *Capacity {
@@ -2588,7 +2658,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_ledger_v1_ledger_proto_msgTypes[33]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2670,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_ledger_v1_ledger_proto_msgTypes[33]
+	mi := &file_ledger_v1_ledger_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2683,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{33}
+	return file_ledger_v1_ledger_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *End) GetRecords() uint64 {
@@ -2783,14 +2853,18 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\fR\x05limit\x12\x12\n" +
 	"\x04base\x18\x02 \x01(\x03R\x04base\x12\x13\n" +
 	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12\x19\n" +
-	"\buntil_us\x18\x04 \x01(\x03R\auntilUs\"\xc2\x01\n" +
+	"\buntil_us\x18\x04 \x01(\x03R\auntilUs\"\xef\x01\n" +
 	"\fAccountState\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12&\n" +
 	"\x05limit\x18\x02 \x01(\v2\x10.ledger.v1.LimitR\x05limit\x12\x14\n" +
 	"\x05level\x18\x03 \x01(\x03R\x05level\x12\x13\n" +
 	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12&\n" +
 	"\x04held\x18\x05 \x03(\v2\x12.ledger.v1.HoldingR\x04held\x12%\n" +
-	"\x05loans\x18\x06 \x03(\v2\x0f.ledger.v1.LoanR\x05loans\"\xc3\x01\n" +
+	"\x05loans\x18\x06 \x03(\v2\x0f.ledger.v1.LoanR\x05loans\x12+\n" +
+	"\areturns\x18\a \x03(\v2\x11.ledger.v1.ReturnR\areturns\"5\n" +
+	"\x06Return\x12\x13\n" +
+	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\"\xc3\x01\n" +
 	"\x04Loan\x12\x16\n" +
 	"\x06lender\x18\x01 \x01(\tR\x06lender\x12/\n" +
 	"\bcapacity\x18\x02 \x01(\v2\x13.ledger.v1.CapacityR\bcapacity\x12\x16\n" +
@@ -2798,11 +2872,12 @@ const file_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x13\n" +
 	"\x05at_us\x18\x05 \x01(\x03R\x04atUs\x12\x15\n" +
 	"\x06for_us\x18\x06 \x01(\x03R\x05forUs\x12\x1a\n" +
-	"\bborrower\x18\a \x01(\tR\bborrower\"\x80\x01\n" +
+	"\bborrower\x18\a \x01(\tR\bborrower\"\x9d\x01\n" +
 	"\x05Limit\x12/\n" +
 	"\bcapacity\x18\x01 \x01(\v2\x13.ledger.v1.CapacityR\bcapacity\x12\x1a\n" +
 	"\bstanding\x18\x02 \x01(\x03R\bstanding\x12*\n" +
-	"\aweights\x18\x03 \x03(\v2\x10.ledger.v1.ShareR\aweights\"\xa5\x01\n" +
+	"\aweights\x18\x03 \x03(\v2\x10.ledger.v1.ShareR\aweights\x12\x1b\n" +
+	"\twindow_us\x18\x04 \x01(\x03R\bwindowUs\"\xa5\x01\n" +
 	"\aHolding\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -2835,7 +2910,7 @@ func file_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_ledger_v1_ledger_proto_goTypes = []any{
 	(*Entry)(nil),        // 0: ledger.v1.Entry
 	(*Op)(nil),           // 1: ledger.v1.Op
@@ -2866,11 +2941,12 @@ var file_ledger_v1_ledger_proto_goTypes = []any{
 	(*ConfigState)(nil),  // 26: ledger.v1.ConfigState
 	(*MarkState)(nil),    // 27: ledger.v1.MarkState
 	(*AccountState)(nil), // 28: ledger.v1.AccountState
-	(*Loan)(nil),         // 29: ledger.v1.Loan
-	(*Limit)(nil),        // 30: ledger.v1.Limit
-	(*Holding)(nil),      // 31: ledger.v1.Holding
-	(*Flight)(nil),       // 32: ledger.v1.Flight
-	(*End)(nil),          // 33: ledger.v1.End
+	(*Return)(nil),       // 29: ledger.v1.Return
+	(*Loan)(nil),         // 30: ledger.v1.Loan
+	(*Limit)(nil),        // 31: ledger.v1.Limit
+	(*Holding)(nil),      // 32: ledger.v1.Holding
+	(*Flight)(nil),       // 33: ledger.v1.Flight
+	(*End)(nil),          // 34: ledger.v1.End
 }
 var file_ledger_v1_ledger_proto_depIdxs = []int32{
 	1,  // 0: ledger.v1.Entry.ops:type_name -> ledger.v1.Op
@@ -2899,25 +2975,26 @@ var file_ledger_v1_ledger_proto_depIdxs = []int32{
 	26, // 23: ledger.v1.Record.config:type_name -> ledger.v1.ConfigState
 	27, // 24: ledger.v1.Record.mark:type_name -> ledger.v1.MarkState
 	28, // 25: ledger.v1.Record.account:type_name -> ledger.v1.AccountState
-	33, // 26: ledger.v1.Record.end:type_name -> ledger.v1.End
+	34, // 26: ledger.v1.Record.end:type_name -> ledger.v1.End
 	3,  // 27: ledger.v1.Header.leader:type_name -> ledger.v1.Lead
 	25, // 28: ledger.v1.RegionState.session:type_name -> ledger.v1.SessionState
 	20, // 29: ledger.v1.ConfigState.sources:type_name -> ledger.v1.Source
 	21, // 30: ledger.v1.ConfigState.shares:type_name -> ledger.v1.Share
-	30, // 31: ledger.v1.AccountState.limit:type_name -> ledger.v1.Limit
-	31, // 32: ledger.v1.AccountState.held:type_name -> ledger.v1.Holding
-	29, // 33: ledger.v1.AccountState.loans:type_name -> ledger.v1.Loan
-	19, // 34: ledger.v1.Loan.capacity:type_name -> ledger.v1.Capacity
-	19, // 35: ledger.v1.Limit.capacity:type_name -> ledger.v1.Capacity
-	21, // 36: ledger.v1.Limit.weights:type_name -> ledger.v1.Share
-	19, // 37: ledger.v1.Holding.lease:type_name -> ledger.v1.Capacity
-	32, // 38: ledger.v1.Holding.flight:type_name -> ledger.v1.Flight
-	19, // 39: ledger.v1.Flight.lease:type_name -> ledger.v1.Capacity
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	31, // 31: ledger.v1.AccountState.limit:type_name -> ledger.v1.Limit
+	32, // 32: ledger.v1.AccountState.held:type_name -> ledger.v1.Holding
+	30, // 33: ledger.v1.AccountState.loans:type_name -> ledger.v1.Loan
+	29, // 34: ledger.v1.AccountState.returns:type_name -> ledger.v1.Return
+	19, // 35: ledger.v1.Loan.capacity:type_name -> ledger.v1.Capacity
+	19, // 36: ledger.v1.Limit.capacity:type_name -> ledger.v1.Capacity
+	21, // 37: ledger.v1.Limit.weights:type_name -> ledger.v1.Share
+	19, // 38: ledger.v1.Holding.lease:type_name -> ledger.v1.Capacity
+	33, // 39: ledger.v1.Holding.flight:type_name -> ledger.v1.Flight
+	19, // 40: ledger.v1.Flight.lease:type_name -> ledger.v1.Capacity
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_ledger_v1_ledger_proto_init() }
@@ -2959,7 +3036,7 @@ func file_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ledger_v1_ledger_proto_rawDesc), len(file_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -86,3 +86,34 @@ func TestTheBasicScenario(t *testing.T) {
 		t.Fatalf("read: %+v %v %v", rec, ok, err)
 	}
 }
+
+// The scripts of sliding windows run in the embedded store, too.
+func TestSlidingWindows(t *testing.T) {
+	ctx := context.Background()
+	server, err := Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	s, err := redisbucket.New(server.Config(redisbucket.Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing is kept
+	st, err := s.State(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, kind := range map[quota.Key]bucket.Window{"log": bucket.LogWindow, "counter": bucket.CounterWindow} {
+		share := bucket.Standing{Capacity: quota.Capacity{Rate: quota.Rate{Per: 3600 * quota.Second}, Burst: quota.Whole(100)}, Base: quota.Whole(100), Window: kind}
+		for i := range 101 {
+			res, err := s.Take(ctx, enforce.Take{Incarnation: st.Incarnation, Asks: []bucket.Ask{{Key: key, Cost: quota.Token, Standing: share}}})
+			if err != nil || res.Admitted != (i < 100) {
+				t.Fatalf("%s: request %d: have %v, %v", key, i, res.Admitted, err)
+			}
+			if v := res.Verdicts[0]; i == 100 && (v.Retry <= 0 || kind == bucket.LogWindow && v.Retry > 3600*quota.Second) {
+				t.Errorf("%s: have %+v", key, v)
+			}
+		}
+	}
+}

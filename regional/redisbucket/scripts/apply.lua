@@ -4,10 +4,12 @@
 --   the standing share's rate, per, burst, base, since, from; how long the share
 --   is lent, 0 when it is not; the loan's rate, per, burst, credit and end, empty
 --   where it stays as it is; how long a share is lent before the region says so; the
---   key; whether the share is not on loan any more; and how long a window lasts.
+--   key; whether the share is not on loan any more; how long a fixed window lasts; and
+--   of a sliding window its kind and the configuration that says what its share is.
 -- Reply: {code, surrendered}; 1 applied, 0 other incarnation, -1 other session,
---   -2 deadline passed, -3 older epoch, -4 lent, but not all agents know it yet.
-local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'hwm', 'lents')
+--   -2 deadline passed, -3 older epoch, -4 lent, but not all agents know it yet,
+--   -5 another configuration.
+local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'hwm', 'lents', 'cfg')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] then return { 0, 0 } end
 local now, hwm = clock(), st[4] + 0
@@ -17,8 +19,14 @@ live = session ~= '0' and high < st[3] + 0
 local key, epoch, release = KEYS[2], ARGV[3] + 0, ARGV[8] == '1'
 local srate, sper, sburst = ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0
 local lends, notice = ARGV[15] + 0, ARGV[21] + 0
-local level, _, at, _, _, _, _, _, found, held, last, away, surrendered, loan =
-  look(key, now, '0', srate, sper, sburst, ARGV[12], ARGV[13], ARGV[14])
+local level, at, found, held, last, away, surrendered, loan, f, _
+if ARGV[25] == '0' then
+  level, _, at, _, _, _, _, _, found, held, last, away, surrendered, loan =
+    look(key, now, '0', srate, sper, sburst, ARGV[12], ARGV[13], ARGV[14])
+else
+  f = frame(key, now, { '0', srate, sper, sburst, ARGV[12] + 0, ARGV[13] + 0 }, ARGV[25] + 0)
+  last, surrendered = f.last, f.back
+end
 local reply
 if session == '0' or session ~= ARGV[2] then reply = { -1, 0 }
 elseif last and last == epoch and epoch > 0 then
@@ -29,6 +37,10 @@ elseif not live then reply = { -2, 0 }
 elseif epoch == 0 or last and epoch < last then reply = { -3, 0 } end
 if high > hwm then call('HSET', KEYS[1], 'hwm', int(high)) end
 if reply then return reply end
+if f then
+  if st[6] ~= ARGV[26] then return { -5, 0 } end
+  return { 1, resize(f, now, session .. ' ' .. ARGV[3], ARGV[4], ARGV[5], ARGV[6] + 0, ARGV[8]) }
+end
 
 local rate, per, burst, credit = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0, ARGV[7] + 0
 local lease, room = '0 0 0', burst

@@ -4,13 +4,15 @@
 -- KEYS: state, then the buckets of each set.
 -- ARGV: incarnation, config version; how many standing shares follow, and of each
 --   its mode, rate, per, burst, base, since, from, how far below zero a level may get,
---   or -1 less that for requests that settle, and lasts; then for each set: how many buckets
---   and how many runs, the standing share of each bucket by its number, and for
---   each run: how many requests, and what each of them costs in each bucket.
+--   or -1 less that for requests that settle, lasts, and kind; then for each set: how
+--   many buckets and how many runs, the standing share of each bucket by its number, and
+--   for each run: how many requests, and what each of them costs in each bucket.
 -- Reply: {0} when stale; else {1, now, then for each set: for each bucket holding,
 --   negative where there is no record, level before all requests, unspent, and on a
---   lease: rate, per, burst, epoch; and for each run how many requests are admitted,
---   the first ones}.
+--   lease: rate, per, burst, epoch; for a sliding window how long until all its places
+--   are free, now and once something is admitted, and how many can be given back; and
+--   for each run how many requests are admitted, the first ones, and for each sliding
+--   window how long the others wait}.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
@@ -33,13 +35,19 @@ local function unusual(level, cost, n, w)
     end
     if n > floor((level - lowest) / x) then level = lowest else level = level - n * x end
   elseif w[10] ~= DENIED and (not w[3] or w[13] or level ~= w[1]) then -- a record that there is, or will be
-    if level < 0 then
-      local m = math.min(n, floor(-level / x))
-      level, n = level + m * x, n - m
-      if n > 0 and level < 0 then level, n = level + x, n - 1 end
+    if w.f then
+      local back = canback(w.f)
+      if n <= floor(back / x) then back = n * x end
+      level = level + back
+    else
+      if level < 0 then
+        local m = math.min(n, floor(-level / x))
+        level, n = level + m * x, n - m
+        if n > 0 and level < 0 then level, n = level + x, n - 1 end
+      end
+      if level >= burst or n > floor((burst - level) / x) then level = burst else level = level + n * x end
+      if level >= burst then w[2], w[12] = w[2] + w[12], 0 end -- a full bucket has no unspent time
     end
-    if level >= burst or n > floor((burst - level) / x) then level = burst else level = level + n * x end
-    if level >= burst then w[2], w[12] = w[2] + w[12], 0 end -- a full bucket has no unspent time
   end
   if level ~= was then
     w[13] = true
@@ -48,10 +56,28 @@ local function unusual(level, cost, n, w)
   return level
 end
 
+-- What a run has made of the levels of the sliding windows among its buckets is done to
+-- their places; and how long those wait that it denies.
+local function places(reply, n, writes, level, buckets, admitted, a)
+  for i = 1, buckets do
+    local f, cost, wait = writes[i].f, math.max(ARGV[a + i] + 0, 0), 0
+    if f then
+      if admitted > 0 then
+        local more = f.burst - level[i] - occupied(f)
+        if more > 0 then occupy(f, f.at, more) elseif more < 0 then giveback(f, -more) end
+      end
+      if admitted < ARGV[a] + 0 and cost > level[i] and cost <= f.burst then wait = awaits(f, cost - level[i]) end
+      n = n + 1
+      reply[n] = wait
+    end
+  end
+  return n
+end
+
 local shares, a = {}, 4
 for i = 1, ARGV[3] + 0 do
-  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0 }
-  a = a + 9
+  shares[i] = { ARGV[a], ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0, ARGV[a + 4] + 0, ARGV[a + 5] + 0, ARGV[a + 6] + 0, ARGV[a + 7] + 0, ARGV[a + 8] + 0, ARGV[a + 9] + 0 }
+  a = a + 10
 end
 
 local reply, n = { 1, high, 0, 0, 0, 0 }, 2
@@ -61,13 +87,19 @@ local level, writes = {}, {}
 while a <= words do
   local buckets, runs = ARGV[a] + 0, ARGV[a + 1] + 0
   a = a + 2
+  local sliding = false
   for i = 1, buckets do
     key = before + i
     local s = shares[ARGV[a] + 0]
     a = a + 1
-    local unspent, at, holding, rate, per, burst, epoch, found, lease, last, away
-    level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last, away =
-      look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6], s[7])
+    local unspent, at, holding, rate, per, burst, epoch, found, lease, last, away, f
+    if s[10] == 0 then
+      level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last, away =
+        look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6], s[7])
+    else
+      f, sliding = frame(KEYS[key], now, s, s[10]), true
+      level[i], unspent, at, holding, rate, per, burst, epoch, found = f.level, 0, 0, f.holding, 0, f.length, f.burst, f.epoch, f.found
+    end
     reply[n + 1], reply[n + 2], reply[n + 3] = found and holding or -holding, level[i], unspent
     n = n + 3
     if epoch > 0 then
@@ -75,6 +107,11 @@ while a <= words do
       n = n + 4
     end
     writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding, away, unspent }
+    if f then
+      reply[n + 1], reply[n + 2], reply[n + 3] = over(f), fresh(f), canback(f)
+      n = n + 3
+      writes[i].f = f
+    end
   end
   for _ = 1, runs do
     local admitted = ARGV[a] + 0
@@ -97,13 +134,16 @@ while a <= words do
     end
     n = n + 1
     reply[n] = admitted
+    if sliding then n = places(reply, n, writes, level, buckets, admitted, a) end
     a = a + 1 + buckets
   end
   -- Everything about this set is computed: from here on nothing can fail but the
   -- server.
   for i = 1, buckets do
     local w = writes[i]
-    if level[i] ~= w[1] or w[13] then
+    if (level[i] ~= w[1] or w[13]) and w.f then
+      keep(w.f, now)
+    elseif level[i] ~= w[1] or w[13] then
       local s = w[8]
       store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11], s[9]))
       if w[14] and apart then call('HSET', KEYS[before + i], 'given', int(high)) end

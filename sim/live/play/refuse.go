@@ -40,8 +40,8 @@ func (s *stage) refuse() (problems rules.Problems) {
 			bad(one.path, "not possible with real processes: %s", one.why)
 		}
 	}
-	if s.windowed() {
-		bad("limit", "not possible with real processes: nobody outside an agent knows by its clock which window a request was counted in")
+	if path, why := s.counted(); why != "" {
+		bad(path, "not possible with real processes: %s", why)
 	}
 	servers := 1
 	if s.store == live.StoreSentinel {
@@ -81,13 +81,29 @@ func (s *stage) refuse() (problems rules.Problems) {
 	return problems
 }
 
-// windowed reports whether some key is counted in windows.
-func (s *stage) windowed() bool {
+// counted says where a key is counted in windows, and why that is not possible here.
+func (s *stage) counted() (path, why string) {
 	set, err := rules.Parse(s.Plan.Rules)
-	return err == nil && slices.ContainsFunc(s.Plan.Keys, func(k sim.Key) bool {
+	if err != nil {
+		return "", ""
+	}
+	for _, k := range s.Plan.Keys {
 		r := set.Match(k.Domain, k.Entries)
-		return r != nil && len(r.Limits) > 0 && r.Limits[0].Windowed()
-	})
+		if r == nil || len(r.Limits) == 0 {
+			continue
+		}
+		path = "limit"
+		if k.Domain != "sim" {
+			path = "rules"
+		}
+		switch l := &r.Limits[0]; {
+		case l.Windowed():
+			return path, "nobody outside an agent knows by its clock which window a request was counted in"
+		case l.Algorithm.Slides():
+			return path, "a " + l.Algorithm.String() + " is audited in virtual time only"
+		}
+	}
+	return "", ""
 }
 
 // requests is about how many there will be.
