@@ -166,7 +166,7 @@ func (a *audit) held(r *region, k quota.Key, v bucket.Verdict) {
 		s := w.truth.Region(r.name).Session
 		if st := r.store.State(r.time()); s == nil || s.ID != st.Session {
 			if w.counts["store clocks frozen"] > 0 {
-				w.count("leases used after their session") // within the Worst case
+				w.count("leases and loans used after their end") // within the Worst case
 				return
 			}
 			w.violate("Lease", "%s admits on a lease of session %d, which has ended", r.name, st.Session)
@@ -181,6 +181,10 @@ func (a *audit) held(r *region, k quota.Key, v bucket.Verdict) {
 		return
 	}
 	if reserved := acct.Reserved(r.name).Add(acct.Borrowed(r.name)); !reserved.Covers(v.Capacity) {
+		if w.counts["store clocks frozen"] > 0 {
+			w.count("leases and loans used after their end")
+			return
+		}
 		w.violate("Lease", "%s admits with %v of %s and the ledger counts %v", r.name, v.Capacity, k, reserved)
 	}
 }

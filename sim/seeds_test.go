@@ -16,6 +16,7 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		33042: "a share that grew while it was lent, for which nobody made room",
 		21406: "a request that was planned again when the window in which it came was over",
 		8161:  "a loan in flight that ended: the tokens of both in it are gone, which the auditor did not know",
+		94386: "a loan on a store clock that stood still, used after its end, for which the auditor made no exception",
 		43340: "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
 	} {
 		r, err := Run(Draw(seed), seed)

@@ -80,7 +80,7 @@ var states = map[string]state{
 	"refused: ledger.EndSession not the live session of the region": reached,
 	"refused: ledger.Offer pool has no room for the growth":         reached,
 	"refused: ledger.OpenSession region has a live session":         reached,
-	"leases used after their session":                               reached,
+	"leases and loans used after their end":                         reached,
 	"overshoot within the worst case":                               reached,
 }
 
