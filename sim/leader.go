@@ -17,10 +17,11 @@ type leader struct {
 	began  quota.Micros // on its clock
 	ledger *ledger.Ledger
 	memory *planner.Term
-	wakes  int  // the wake-up that counts
-	busy   bool // a round is being committed
-	gone   bool // it knows that its term is over
-	apart  bool // it cannot learn that for now
+	wakes  int          // the wake-up that counts
+	due    quota.Micros // when it is, in true time; 0 when none is to come
+	busy   bool         // a round is being committed
+	gone   bool         // it knows that its term is over
+	apart  bool         // it cannot learn that for now
 }
 
 const (
@@ -113,8 +114,6 @@ func (l *leader) round() {
 	if l.busy || l.gone {
 		return
 	}
-	l.wakes++
-	wake := l.wakes
 	if !w.log.Leads(l.term) && !l.apart && w.rand.IntN(3) == 0 {
 		l.gone = true // it has noticed at last
 		return
@@ -127,11 +126,7 @@ func (l *leader) round() {
 	}
 	if !propose {
 		l.push()
-		w.loop.After(max(next-l.now(), gather), func() {
-			if l.wakes == wake {
-				l.round()
-			}
-		})
+		l.wake(max(next-l.now(), gather))
 		return
 	}
 	l.busy = true
@@ -152,15 +147,23 @@ func (l *leader) round() {
 	})
 }
 
-// hurry makes a round begin soon: what changes at the same time shares it.
+// hurry makes a round begin soon: what changes at the same time shares it. What
+// changes while it is due does not put it off, as nothing puts off term.wait.
 func (l *leader) hurry() {
-	if l.busy || l.gone {
+	if l.busy || l.gone || l.due > 0 && l.due <= l.w.loop.Now()+gather {
 		return
 	}
+	l.wake(gather)
+}
+
+// wake begins the next round in a while, and at no other time.
+func (l *leader) wake(in quota.Micros) {
 	l.wakes++
 	wake := l.wakes
-	l.w.loop.After(gather, func() {
+	l.due = l.w.loop.Now() + in
+	l.w.loop.After(in, func() {
 		if l.wakes == wake {
+			l.due = 0
 			l.round()
 		}
 	})

@@ -17,6 +17,8 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		21406: "a request that was planned again when the window in which it came was over",
 		8161:  "a loan in flight that ended: the tokens of both in it are gone, which the auditor did not know",
 		94386: "a loan on a store clock that stood still, used after its end, for which the auditor made no exception",
+		33548: "messages so close together that the leader, as it is simulated here, put off its rounds for ever",
+		89798: "the same, with a millisecond on the way",
 		43340: "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
 	} {
 		r, err := Run(Draw(seed), seed)
