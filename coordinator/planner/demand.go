@@ -186,6 +186,12 @@ func (d *demand) wish(now quota.Micros, r *region, lease quota.Capacity, leased 
 	return w
 }
 
+// lacks reports whether the region's bucket is smaller than what it is counted with
+// under its last assignment, since it has confirmed that.
+func (d *demand) lacks(epoch quota.Epoch, counted quota.Capacity) bool {
+	return d.seen > d.settled && d.epoch == epoch && d.burst < counted.Burst
+}
+
 // forgot reports whether the region's bucket has lost a lease that it confirmed.
 // Reports from before the confirmation may still be under way, and one without
 // arrivals repeats what was seen before.

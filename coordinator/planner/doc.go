@@ -29,7 +29,8 @@
 // A standing share that its region does not use is of no use to anybody (DESIGN.md
 // 3.12). Where more is wanted than there is, idle regions lend theirs (loans.go): a
 // loan is made longer when half of it is over, called back when its lender wants it and
-// cannot be served otherwise, and given up when nobody needs it. Lenders say so only when
+// cannot be served otherwise or when its borrower has not got it, and given up when
+// nobody needs it. Lenders say so only when
 // all their agents know (bucket.Notice), so a loan takes some three seconds; all that one
 // busy region of eight is missing of an ideal bucket in five minutes, with a standing
 // share of 0.3, is 0.4 %. Regions that are not idle never lend.

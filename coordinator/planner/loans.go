@@ -252,7 +252,8 @@ func (t *table) borrow(ops []ledger.Op, now quota.Micros, e *entry) []ledger.Op 
 		if !s.free() || !s.active {
 			continue
 		}
-		lenders, news := t.lendersOf(s.region, e.told)
+		lenders, news := t.lendersOf(s, e.told)
+		news = news || s.misses && now-e.toldAt >= tellAge
 		if !news || t.coming() && now-e.toldAt < tellAge {
 			continue
 		}
@@ -267,17 +268,19 @@ func (t *table) borrow(ops []ledger.Op, now quota.Micros, e *entry) []ledger.Op 
 	return ops
 }
 
-// lendersOf returns whose shares a region borrows, of the loans of this term that
-// are not called back, and whether that is news to it. Loans of an older term stay as
-// they are until they are made longer.
-func (t *table) lendersOf(region string, have []told) (lenders []string, news bool) {
+// lendersOf returns whose shares a seat borrows, of the loans of this term that are
+// not called back, and whether that is news to it. Loans of an older term stay as they
+// are until they are made longer, if the seat has them: of what was in flight when the
+// term ended it has nothing, and a loan whose lender asks for something is not made
+// longer. It would be counted with what serves nobody until that is over.
+func (t *table) lendersOf(s *seat, have []told) (lenders []string, news bool) {
 	for i := range t.loans {
 		n := &t.loans[i]
-		if n.Borrower != region || n.left <= 0 {
+		if n.Borrower != s.region || n.left <= 0 {
 			continue
 		}
 		switch {
-		case t.needed(n):
+		case t.needed(n), !n.known && s.misses:
 			news = true
 		case n.known:
 			lenders = append(lenders, n.Lender)

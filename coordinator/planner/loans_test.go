@@ -232,6 +232,63 @@ func TestLoansAfterAnElection(t *testing.T) {
 	}
 }
 
+// What was on its way to a borrower at an election is worth nothing to it. Where its
+// lender asks for something meanwhile, and so does not lend again, it is called back:
+// else the borrower would be counted with it for another minute, and get that much less
+// of the pool.
+func TestALoanThatItsBorrowerHasNotIsCalledBack(t *testing.T) {
+	for _, tt := range []struct {
+		reason     string
+		deaf, asks bool
+		borrowed   uint64
+		ended      int
+	}{
+		{"the lenders ask, and the borrower has heard of nothing", true, true, 0, 2},
+		{"the lenders ask, and the borrower has it", false, true, 600, 0},
+		{"the lenders lend again, and the borrower has heard of nothing", true, false, 600, 0},
+	} {
+		m := hungryMarket(t)
+		m.play(1200 * time.Millisecond)
+		m.deaf["eu"] = tt.deaf
+		m.play(time.Second)
+		if have := m.borrowed("eu"); have != perSecond(600) {
+			t.Fatalf("eu borrows %v", have)
+		}
+		m.elect()
+		m.deaf["eu"] = false
+		if tt.asks {
+			m.wants["ap"] = []quota.Usage{asks(shop, 30, 30, 0)}
+			m.wants["us"] = m.wants["ap"]
+		}
+		m.play(15 * time.Second)
+		if have := m.borrowed("eu"); have != perSecond(tt.borrowed) || m.ended() != tt.ended {
+			t.Errorf("%s: eu borrows %v, %d ended; want %d and %d", tt.reason, have, m.ended(), tt.borrowed, tt.ended)
+		}
+		if has := m.loans["eu"+string(shop)]; has.Capacity != perSecond(tt.borrowed) || tt.borrowed > 0 && m.now >= has.until {
+			t.Errorf("%s: eu has %v until %v, at %v", tt.reason, has.Capacity, has.until.Duration(), m.now.Duration())
+		}
+	}
+}
+
+// A region that has lost what it borrows, though the loan goes on, is told of it again,
+// not at every turn.
+func TestALoanThatItsBorrowerHasLostIsToldAgain(t *testing.T) {
+	m := hungryMarket(t)
+	m.play(10 * time.Second)
+	lost, times := m.now, count[ledger.Borrow](m.since(0))
+	delete(m.loans, "eu"+string(shop))
+	m.play(5 * time.Second)
+	if n := count[ledger.Borrow](m.since(lost)); n != 1 {
+		t.Errorf("told %d times after %d, want once", n, times)
+	}
+	if has := m.loans["eu"+string(shop)]; has.Capacity != perSecond(600) || m.now >= has.until {
+		t.Errorf("eu has %v until %v", has.Capacity, has.until.Duration())
+	}
+	if m.borrowed("eu") != perSecond(600) || m.ended() != 0 {
+		t.Errorf("eu borrows %v, %d ended", m.borrowed("eu"), m.ended())
+	}
+}
+
 func TestAShareIsGivenBackToALenderThatNeedsIt(t *testing.T) {
 	m := hungryMarket(t)
 	m.play(10 * time.Second)

@@ -18,7 +18,14 @@ type market struct {
 	// level is what a region has in its share of a key when it lends it.
 	level map[string]quota.Tokens
 	told  map[string][]quota.Assignment // in the order in which they were applied
+	loans map[string]held               // by region and key
 	log   []logged
+}
+
+// held is what a region may use of other regions' shares, until a time.
+type held struct {
+	quota.Capacity
+	until quota.Micros
 }
 
 // logged is an operation with its time.
@@ -33,7 +40,7 @@ func newMarket(t *testing.T, sources []quota.Source) *market {
 		desk: newDesk(t, sources, "ap", "eu", "us"), regions: []string{"ap", "eu", "us"},
 		wants: map[string][]quota.Usage{}, deaf: map[string]bool{},
 		level: map[string]quota.Tokens{"ap": 100 * quota.Token, "us": 100 * quota.Token},
-		told:  map[string][]quota.Assignment{},
+		told:  map[string][]quota.Assignment{}, loans: map[string]held{},
 	}
 }
 
@@ -68,6 +75,9 @@ func (m *market) turn(region string) {
 		if a := m.l.Account(usage[i].Key); a != nil {
 			h, _ := a.Holding(region)
 			usage[i].Epoch, usage[i].Burst = h.Epoch, a.Reserved(region).Burst
+			if n := m.loans[region+string(a.Key)]; m.now < n.until {
+				usage[i].Burst += n.Burst
+			}
 		}
 	}
 	m.hear(region, m.sync(region, uses(usage...)).Assignments)
@@ -79,6 +89,11 @@ func (m *market) hear(region string, all []quota.Assignment) {
 		return
 	}
 	m.told[region] = append(m.told[region], all...)
+	for _, a := range all {
+		if a.Loan != nil {
+			m.loans[region+string(a.Key)] = held{a.Loan.Capacity, m.now + quota.MicrosOf(a.Loan.Left)}
+		}
+	}
 	m.sync(region, applies(all), func(r *quota.SyncRequest) {
 		for i := range r.Applied {
 			if all[i].Lend > 0 {

@@ -43,6 +43,8 @@ type seat struct {
 	// reachable says that an assignment would arrive and be confirmed.
 	reachable bool
 	forgot    bool // the region has lost its lease
+	// misses says that the region has not, or no longer, what is counted as borrowed.
+	misses bool
 
 	// What divide is asked for and what it answers.
 	quiet  quota.Micros // for how long it has asked for nothing

@@ -152,6 +152,7 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
 		s.wish = d.wish(now, t.regions[s.region], s.lease(), s.leased(), tb.scale)
 		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)
+		s.misses = s.leased() && !s.inFlight() && !s.borrowed.IsZero() && d.lacks(s.holding.Epoch, s.lease())
 		if tb.limit.Window > 0 {
 			tb.places(now, s, d, t.regions[s.region])
 		}
