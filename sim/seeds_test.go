@@ -20,6 +20,7 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		89798:  "the same, with a millisecond on the way",
 		100365: "a loan on its way to its borrower when the leader was deposed, whose lender asked for something again",
 		43340:  "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
+		64063:  "a loan whose lender answered when it was long over, and used its share again",
 		94386:  "a loan on a store clock that stood still, used after its end, for which the auditor made no exception",
 	} {
 		r, err := Run(Draw(seed), seed)

@@ -298,7 +298,7 @@ func (l *Ledger) confirm(op Confirm) error {
 		if f.Release {
 			a.release(op.Region)
 			if f.Lends > 0 {
-				a.lent(op.Region, f, op.Surrendered)
+				l.lent(a, op.Region, f, op.Surrendered)
 			}
 		} else {
 			h.Lease, h.Leased, h.Flight = f.Lease, true, nil

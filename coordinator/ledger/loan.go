@@ -157,15 +157,37 @@ func (l *Ledger) lend(op Lend) error {
 	return nil
 }
 
-// lent opens the loan that a region has confirmed, or makes it longer.
-func (a *Account) lent(region string, f *Flight, surrendered quota.Tokens) {
+// lent opens the loan that a region has confirmed, or makes it longer. The tokens that
+// the lender surrendered for it are good for as long as it does without its share: when
+// that is over it begins to use its share again, from empty, and may have been at it for
+// long when the answer arrives. So of a loan of which nobody knows that the lender did
+// without its share until now, they are gone.
+func (l *Ledger) lent(a *Account, region string, f *Flight, surrendered quota.Tokens) {
 	i, ok := a.findLoan(region)
 	if !ok {
 		share := a.Share(region)
-		a.loans = slices.Insert(a.loans, i, Loan{Lender: region, Capacity: share, Tokens: min(surrendered, share.Burst)})
+		a.loans = slices.Insert(a.loans, i, Loan{
+			Lender: region, Capacity: share, Tokens: min(surrendered, share.Burst), Term: f.Term, At: f.At, For: f.Lends,
+		})
 	}
 	n := &a.loans[i]
+	if !n.Away(l.term, l.at) {
+		n.Tokens = 0
+		a.void(n)
+	}
 	n.Term, n.At, n.For = f.Term, f.At, f.Lends
+}
+
+// void takes the tokens out of what is on its way to the borrower of a loan. Those of
+// its other loans go with them: what it has applied by now it has all the same.
+func (a *Account) void(n *Loan) {
+	h := a.holding(n.Borrower)
+	if h == nil || h.Flight == nil || h.Flight.Borrowed == 0 || !slices.Contains(h.Flight.Lenders, n.Lender) {
+		return
+	}
+	f := *h.Flight
+	f.Borrowed = 0
+	h.Flight = &f
 }
 
 func (l *Ledger) borrow(op Borrow) error {
@@ -233,6 +255,13 @@ func (l *Ledger) endLoan(op EndLoan) error {
 	}
 	l.change(a, func() { a.loans = slices.Delete(a.loans, i, i+1) })
 	return nil
+}
+
+// Away reports whether the lender certainly does without its share at a time of a
+// leader's term: it began to after the Lend was committed, and its clock may be faster,
+// L*(1-2*rho).
+func (n *Loan) Away(term uint64, at quota.Micros) bool {
+	return term == n.Term && at-n.At < n.For-n.For/50
 }
 
 // Left returns how long the loan still runs at a time of a leader's term: not

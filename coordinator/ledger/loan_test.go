@@ -239,3 +239,65 @@ func TestLendingAgainMakesTheLoanLonger(t *testing.T) {
 	b.must(b.borrow("eu", "us"))
 	b.pool(0, 0)
 }
+
+// What a lender has surrendered is gone when it may be using its share again: it began
+// from empty then, but to the burst of the share it fills both. (Seed 64063: an answer
+// that arrived long after the loan was over, and a loan that was made longer then.)
+func TestTheTokensOfALoanAreGoneWhenItsTimeIsOver(t *testing.T) {
+	for _, tt := range []struct {
+		reason  string
+		wait    quota.Micros // between the Lend and the lender's answer
+		elected bool         // meanwhile
+		want    uint64
+	}{
+		{"at once", 0, false, 4},
+		{"while the lender's share is away by any clock", 58 * quota.Second, false, 4},
+		{"the lender's clock may be faster, and its share back", 59 * quota.Second, false, 0},
+		{"after an election nobody knows since when it is away", 0, true, 0},
+	} {
+		for _, longer := range []bool{false, true} {
+			b := newBank(t)
+			b.must(b.lend("us"))
+			if longer {
+				b.confirm("us", 4)
+				b.must(b.lend("us"))
+			}
+			b.at += tt.wait
+			if tt.elected {
+				b.term++
+				b.at = 0
+			}
+			b.confirm("us", 4)
+			if have := b.account().Loans()[0].Tokens; have != quota.Whole(tt.want) {
+				t.Errorf("%s, made longer %t: have %v tokens, want %d", tt.reason, longer, have, tt.want)
+			}
+		}
+	}
+}
+
+// The same where they are on their way to a borrower that has not heard of them.
+func TestTheTokensOfALoanAreGoneOnTheirWay(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		b := newBank(t)
+		b.must(b.lend("us"))
+		b.confirm("us", 4)
+		b.must(b.borrow("eu", "us"))
+		was, _ := b.account().Holding("eu")
+		b.must(b.lend("us"))
+		want := quota.Whole(4)
+		if late {
+			b.at += 60 * quota.Second
+			want = 0
+		}
+		b.confirm("us", 0)
+		h, _ := b.account().Holding("eu")
+		if h.Flight.Borrowed != want {
+			t.Errorf("late %t: have %v on the way, want %v", late, h.Flight.Borrowed, want)
+		}
+		if was.Flight.Borrowed != quota.Whole(4) {
+			t.Errorf("late %t: a flight that snapshots may share was changed", late)
+		}
+		b.confirm("eu", 0)
+		b.pool(0, 0)
+	}
+}
