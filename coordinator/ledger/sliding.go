@@ -128,12 +128,17 @@ func (l *Ledger) admits(r *Region, op Assign, lease quota.Capacity, growth quota
 	return nil
 }
 
-// confirm ends an assignment for a sliding window. What was counted for the region is
-// its lease now, less what it gives up: what it does not give up is in use.
+// confirm ends an assignment for a sliding window. What the region had before is its
+// lease now, less what it gives up, or the new lease where that is more: what it does not
+// give up is in use. What was on its way to it is in the new lease, and not in what it had.
 func (a *Account) confirm(h *Holding, reserved quota.Capacity, surrendered quota.Tokens) {
 	f, region := h.Flight, h.Region
+	had := a.floor(region)
+	if h.Leased {
+		had = had.Max(h.Lease)
+	}
 	lease := f.Lease
-	lease.Burst = max(lease.Burst, reserved.Burst-surrendered)
+	lease.Burst = max(lease.Burst, had.Burst-surrendered)
 	if f.Release && lease == f.Lease {
 		a.release(region)
 	} else {

@@ -246,6 +246,24 @@ func TestAShareThatShrinksWhileALeaseIsReleased(t *testing.T) {
 	s.want("released", 40, 17, 3)
 }
 
+// What is on its way to a region is in its new lease; nothing of it is in use beside that.
+func TestAShareThatGrowsWhileALeaseIsOnItsWay(t *testing.T) {
+	s := newSlots(t)
+	s.must(s.lease("us", 43, 40))
+	s.must(SetRules{Sources: slidings[1]}) // shares of 20
+	s.must(Offer{Region: "us", Version: s.Current().Version})
+	if have := s.Account(s.key).Reserved("us").Burst; have != quota.Whole(60) {
+		t.Fatalf("reserved for us: have %v, want the share and what is on its way", have)
+	}
+	s.must(s.confirmed("us", 0))
+	if have := s.Account(s.key).Reserved("us").Burst; have != quota.Whole(43) {
+		t.Errorf("reserved for us: have %v, want its lease", have)
+	}
+	if problem := miscounted(s.Account(s.key)); problem != "" {
+		t.Error(problem)
+	}
+}
+
 func TestALimitThatIsRaisedComesAWindowLater(t *testing.T) {
 	s := newSlots(t)
 	s.must(SetRules{Sources: slidings[2]}) // 40
