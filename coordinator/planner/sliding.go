@@ -80,9 +80,10 @@ func (t *table) slide(ops []ledger.Op, cfg Config, e *entry) ([]ledger.Op, short
 
 	lack := t.missing()
 	ops = t.vacate(ops, lack)
-	if !e.bare {
-		ops = t.occupy(ops, cfg)
+	if e.bare {
+		return t.unlock(ops), shortage{}
 	}
+	ops = t.occupy(ops, cfg)
 	return t.repairPlaces(ops), shortage{some: [2]bool{burst: lack > 0}}
 }
 
@@ -165,6 +166,17 @@ func (t *table) occupy(ops []ledger.Op, cfg Config) []ledger.Op {
 	return ops
 }
 
+// unlock opens an account of which the ledger does not have as much to give as it should:
+// a region gets a lease of what it has, and then everybody knows what there is.
+func (t *table) unlock(ops []ledger.Op) []ledger.Op {
+	for i := range t.seats {
+		if s := &t.seats[i]; s.free() && s.active {
+			return append(ops, t.settle(s, s.cur()[burst]))
+		}
+	}
+	return ops
+}
+
 // repairPlaces assigns a lease as it is to a region that has lost it.
 func (t *table) repairPlaces(ops []ledger.Op) []ledger.Op {
 	for i := range t.seats {
@@ -187,9 +199,9 @@ func (t *table) settle(s *seat, places int64) ledger.Assign {
 
 // confirmPlaces is confirm for a sliding window, see package ledger.
 func (t *table) confirmPlaces(s *seat, surrendered quota.Tokens) {
-	before, f := s.reserved().Burst, s.holding.Flight
+	before, had, f := s.reserved().Burst, s.lease().Burst, s.holding.Flight
 	lease := f.Lease
-	lease.Burst = max(lease.Burst, before-surrendered)
+	lease.Burst = max(lease.Burst, max(had, s.share.Burst)-surrendered)
 	if f.Release && lease == f.Lease {
 		s.held, s.holding = false, ledger.Holding{}
 	} else {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/quota"
 )
 
@@ -126,6 +127,20 @@ func (w *logs) check() {
 			w.t.Fatalf("%d admitted in one window", n)
 		}
 	}
+}
+
+// The level with which an account opens may be lower than the planner thought, when a
+// standing share has shrunk meanwhile. Then the ledger refuses the first lease, and the
+// account has to be opened before anybody knows what there is.
+func TestAWindowOpensAfterARefusal(t *testing.T) {
+	w := newLogs(t, 90, 0, 0)
+	w.sync("ap", uses(asks(w.key, 20, 20, 0)))
+	w.term.Done(w.at(), w.l, []ledger.Op{ledger.Assign{Region: "ap", Key: w.key}}, []error{ledger.ErrCredit})
+	w.run(8 * time.Second)
+	if have := w.regions[0]; have.held < quota.Whole(500) {
+		t.Errorf("the region that asks for all has %v", have.held)
+	}
+	w.check()
 }
 
 // At 1.5 times the limit, 80/15/5, nearly all of it is used, and whoever asks for less
