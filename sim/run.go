@@ -183,12 +183,12 @@ func (w *World) checkLiveness(k int) {
 		wants[i] += l.Curve.At(0) * float64(max(l.Cost, 1)+max(l.MostCost, l.Cost, 1)) / 2
 	}
 	limit, shares := w.keys[k].limit, w.truth.Current().Shares
-	taken := slices.Clone(wants)
+	taken := make([]float64, len(wants))
 	for i, r := range w.regions {
 		weight, _ := limit.WeightOf(r.name, shares)
 		weights[i] = float64(weight)
 		// A standing share that nobody asks for is not given to others.
-		taken[i] = max(wants[i], limit.Steady(limit.StandingShare(r.name, shares)).PerSecond())
+		taken[i] = max(crowded(limit, wants[i]), limit.Steady(limit.StandingShare(r.name, shares)).PerSecond())
 	}
 	fair := waterFill(limit.Steady(limit.Capacity).PerSecond(), taken, weights)
 	for i, r := range w.regions {

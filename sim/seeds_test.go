@@ -20,6 +20,9 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		89798:  "the same, with a millisecond on the way",
 		100365: "a loan on its way to its borrower when the leader was deposed, whose lender asked for something again",
 		43340:  "46 microseconds after a request, which a clock that is read in whole ones shows as 47",
+		43399:  "a standing share of a sliding window that grew while a lease was on its way",
+		10019:  "an account of a sliding window whose first lease was refused, so that nobody got one",
+		57923:  "regions with modest demand in a sliding window, and a greedy one: the check forgot that arrivals vary",
 		64063:  "a loan whose lender answered when it was long over, and used its share again",
 		94386:  "a loan on a store clock that stood still, used after its end, for which the auditor made no exception",
 	} {

@@ -66,3 +66,15 @@ func evenly(l quota.Limit, perSecond float64) float64 {
 	places := max(1, perSecond*float64(l.Window)/float64(quota.Second))
 	return 0.95 * (1 - math.Sqrt(2/(math.Pi*places)))
 }
+
+// crowded is the part of a limit that a region takes that asks for perSecond and is to
+// get it, in tokens a second: in a sliding window, where nothing can be saved for later,
+// it needs places for the arrivals of a window and for how much these vary, which is the
+// root of their number (a Poisson process). Others do without those places.
+func crowded(l quota.Limit, perSecond float64) float64 {
+	if l.Window == 0 {
+		return perSecond
+	}
+	window := float64(l.Window) / float64(quota.Second)
+	return perSecond + math.Sqrt(perSecond*window)/window
+}
