@@ -4,7 +4,7 @@ import "strings"
 
 var descriptorKeys = []string{
 	"key", "value", "rate_limit", "rate_limits", "shadow_mode", "quota_mode", "detailed_metric",
-	"value_to_metric", "denial_log_values", "share_threshold", "hash_value", "metadata", "descriptors",
+	"value_to_metric", "denial_log_values", "share_threshold", "hash_value", "allow_override", "metadata", "descriptors",
 }
 
 // descriptors reads a list of descriptors into the children of parent.
@@ -21,8 +21,8 @@ func (w *walk) descriptors(f field, domain string, parent *node, depth int) {
 
 func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 	n := &node{file: w.file, line: item.value.Line}
-	rule := &Rule{Domain: domain, File: w.file, Line: item.value.Line, node: n}
-	var nested, single, several, share, hash field
+	rule := &Rule{Domain: domain, File: w.file, Line: item.value.Line, node: n, NoOverride: w.noOverride}
+	var nested, single, several, share, hash, override field
 	at := item
 	keyed, sound := false, true
 	for _, f := range w.mapping(item.value, item.trail, levelDescriptor, descriptorKeys) {
@@ -54,6 +54,8 @@ func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 		case "hash_value":
 			hash = f
 			n.hash = w.boolean(f)
+		case "allow_override":
+			override, rule.NoOverride = f, !w.boolean(f)
 		case "metadata":
 			rule.Metadata = w.metadata(f)
 		case "descriptors":
@@ -69,6 +71,9 @@ func (w *walk) descriptor(item field, domain string, parent *node, depth int) {
 	}
 	if n.share && n.hash {
 		w.problem(hash.key, hash.trail, "`hash_value` and `share_threshold` exclude each other; with `share_threshold` the pattern is counted, and no value is kept")
+	}
+	if override.value != nil && single.value == nil && several.value == nil {
+		w.problem(override.key, override.trail, "`allow_override` needs a limit beside it; put it beside `domain` for requests that no rule matches")
 	}
 	rule.ShareThreshold, rule.HashValue = n.share, n.hash
 	if sound && n.key != "" {
@@ -124,13 +129,19 @@ func (w *walk) limits(rule *Rule, single, several field) {
 			if rule.counting == nil {
 				rule.counting = make([]counting, len(n.path()))
 			}
-			rule.counting[i].hash = step.hash
-			if step.pieces != nil {
-				rule.counting[i].pattern = step.value
-			}
+			rule.counting[i] = step.counting()
 		}
 	}
 	rule.metric = rule.metricLevels()
 	n.rule = rule
 	w.set.rules = append(w.set.rules, rule)
+}
+
+// counting is how the entries that the descriptor takes go into keys.
+func (n *node) counting() counting {
+	c := counting{hash: n.hash}
+	if n.pieces != nil {
+		c.pattern = n.value
+	}
+	return c
 }

@@ -83,6 +83,9 @@ func (s *Set) facts() map[string]facts {
 				all[n.id(domain)] = facts{{"", "no limit, so what it matches is not limited"}}
 			}
 		})
+		if root.unmatched.NoOverride {
+			all[root.unmatched.ID] = facts{{"", "the limits of requests that no rule matches are ignored"}}
+		}
 	}
 	return all
 }
@@ -100,6 +103,9 @@ func (r *Rule) facts() facts {
 		{"unlimited", yes(r.Unlimited)}, {"shadow_mode", yes(r.Shadow)}, {"quota_mode", yes(r.QuotaMode)},
 		{"detailed_metric", yes(r.DetailedMetric)}, {"value_to_metric", r.valuedKeys()},
 		{"denial_log_values", yes(r.DenialLogValues)},
+	}
+	if r.NoOverride {
+		f = append(f, fact{"allow_override", "false"})
 	}
 	var shared, hashed []string
 	for _, n := range r.node.path() {
@@ -189,6 +195,8 @@ func (f facts) summary() string {
 			rest = append(rest, one.name+" "+one.value)
 		case one.value == "true":
 			rest = append(rest, one.name)
+		case one.name == "allow_override":
+			rest = append(rest, one.name+" "+one.value)
 		}
 	}
 	return strings.Join(append(limits, rest...), "; ")

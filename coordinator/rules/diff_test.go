@@ -42,6 +42,10 @@ func TestDiff(t *testing.T) {
 		{"patterns that can may not", doc("- {key: a, value: x*, "+limit+"}", "- {key: a, value: '*y', "+limit+"}"), doc("- {key: a, value: '*y', "+limit+"}", "- {key: a, value: x*, "+limit+"}"),
 			[]string{"changed d/a=*y: is now found before d/a=x*"}},
 		{"another domain", doc("- {key: a, " + limit + "}"), "domain: e\n", []string{"removed d/a: 10 per minute", "added e: a domain without rules"}},
+		{"K91 limits of requests are ignored", doc("- {key: a, "+limit+"}", "- {key: b, "+limit+"}"), doc("- {key: a, allow_override: false, "+limit+"}", "- {key: b, "+limit+"}", "- {key: c, allow_override: false, "+limit+"}"),
+			[]string{"changed d/a: allow_override none → false", "added d/c: 10 per minute; allow_override false"}},
+		{"limits of requests that no rule matches are ignored", doc("- {key: a, " + limit + "}"), "allow_override: false\n" + doc("- {key: a, allow_override: true, "+limit+"}"),
+			[]string{"added d#override: the limits of requests that no rule matches are ignored"}},
 		{"an unlimited rule", doc("- {key: a, " + limit + "}"), doc("- {key: a, rate_limit: {unlimited: true}}"),
 			[]string{"changed d/a: unlimited none → true; limit 10 per minute → none; burst 10 → none; standing_share 0.1 → none; algorithm token_bucket → none; on_disconnect standing → none; on_store_failure local → none; cold_start_wait 250ms → none"}},
 	} {

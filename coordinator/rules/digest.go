@@ -66,3 +66,16 @@ func (n *node) hidden(p Part) *node {
 	}
 	return c
 }
+
+// hiddenKeys are the keys whose values a descriptor at or below n hides, nil for none.
+func (n *node) hiddenKeys() (keys map[string]bool) {
+	n.walk(func(c *node) {
+		if c.hash {
+			if keys == nil {
+				keys = map[string]bool{}
+			}
+			keys[c.key] = true
+		}
+	})
+	return keys
+}

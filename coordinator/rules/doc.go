@@ -9,7 +9,8 @@
 // Two things must hold. The key of a bucket is injective: no separator in a
 // request's value can make it count in the bucket of another. And the
 // coordinator, which sees keys only, finds for each exactly the limit that the
-// region found for the request: Set.LimitOf undoes Set.Match and Rule.Key.
+// region found for the request: Set.LimitOf undoes Set.Match and Rule.Key, or
+// Set.Overridden.
 //
 // A leaky bucket of a rate and a burst, as a meter, admits exactly what a token bucket
 // of the same rate and burst admits: what the one contains is what the other lacks,
@@ -24,6 +25,12 @@
 // A limit that counts in windows has a key for each of them (window.go). Which one a
 // request belongs to is told by the region's clock, and time zones that the region
 // knows; the coordinator asks neither.
+//
+// A request may bring a limit of its own for a descriptor (override.go), as Envoy's can.
+// It is in the key, too: the coordinator and every agent know what it says from the key
+// alone, and need nobody's word for it. Such a key has a bucket and a bound of its own
+// over all regions, and no standing share, since nobody could know of it before; it is
+// served from leases only.
 //
 // Everything is a value: a Set never changes after Parse and may be shared.
 package rules

@@ -57,15 +57,9 @@ func (e Entry) String() string { return e.Key + "=" + e.Value }
 // the values that the domain hides anywhere, for a secret in the wrong place is
 // still one.
 func (root *node) shownEntries(entries []Entry) []string {
-	hides := map[string]bool{}
-	root.walk(func(n *node) {
-		if n.hash {
-			hides[n.key] = true
-		}
-	})
 	shown := make([]string, len(entries))
 	for i, e := range entries {
-		if hides[e.Key] && e.Value != "" {
+		if root.hides[e.Key] && e.Value != "" {
 			e.Value = "=" + Digest(e.Value)
 		}
 		shown[i] = quoted(e.String())

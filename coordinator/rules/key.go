@@ -14,18 +14,20 @@ type Identity struct {
 	Domain string
 	Parts  []Part
 	Limit  string // name of the limit, empty where the rule has a single one
-	Span          // what the limit counts in, where that is no bucket
+	Span          // what the limit counts in, where that is no bucket, or whose it is
 }
 
-// Span is the end of the key of a limit that counts in windows. At most one of them is
-// there, and a bucket has none:
+// Span is the end of the key of a limit that counts in windows, or that the request has
+// brought. At most one of them is there, and a rule's own bucket has none:
 //
 //	start+length  a fixed window, in seconds of Unix time
 //	log+length    a sliding window, its length in seconds
 //	counter+length
+//	override+length+requests  a request's limit: so many in so many seconds
 type Span struct {
-	Window  Window
-	Sliding Sliding
+	Window   Window
+	Sliding  Sliding
+	Override Override
 }
 
 // Part is one entry of an Identity. With Pattern, Value is the pattern of a
@@ -52,11 +54,21 @@ func (r *Rule) Key(domain string, entries []Entry, limit int) quota.Key {
 
 // AppendKey appends to dst what Key returns.
 func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) []byte {
+	dst = appendEntries(dst, domain, entries, r.counting)
+	if limit < len(r.Limits) {
+		l := &r.Limits[limit]
+		dst = appendSpan(appendLimit(dst, l.Name), Span{Sliding: l.sliding()}, l.Name != "")
+	}
+	return dst
+}
+
+// appendEntries appends what a key begins with, up to the limit.
+func appendEntries(dst []byte, domain string, entries []Entry, all []counting) []byte {
 	dst = appendEscaped(dst, domain)
 	for i, e := range entries {
 		var c counting
-		if i < len(r.counting) {
-			c = r.counting[i]
+		if i < len(all) {
+			c = all[i]
 		}
 		// An empty value has nothing to hide.
 		if c.hash && e.Value != "" {
@@ -68,10 +80,6 @@ func (r *Rule) AppendKey(dst []byte, domain string, entries []Entry, limit int) 
 			c.pattern = ""
 		}
 		dst = appendPart(dst, e.Key, e.Value, c.pattern)
-	}
-	if limit < len(r.Limits) {
-		l := &r.Limits[limit]
-		dst = appendSpan(appendLimit(dst, l.Name), Span{Sliding: l.sliding()}, l.Name != "")
 	}
 	return dst
 }
@@ -86,8 +94,8 @@ func (r *Rule) WindowKey(domain string, entries []Entry, limit int, w Window) qu
 //
 //	domain|key=value|key2=value2#limit#span
 //
-// The span is there only where the limit counts in windows; before it the `#` of the
-// limit stands also where that has no name.
+// The span is there only where the limit counts in windows or is the request's; before
+// it the `#` of the limit stands also where that has no name.
 //
 // Every byte that could be taken for a separator, for a hash tag of Redis, or
 // that does not print is %XX. A part with an empty value has no `=`; the stars
@@ -156,17 +164,25 @@ func appendSpan(dst []byte, s Span, named bool) []byte {
 	if !named {
 		dst = append(dst, '#')
 	}
-	if dst = append(dst, '#'); s.Window.IsZero() {
-		return appendSliding(dst, s.Sliding)
+	dst = append(dst, '#')
+	switch {
+	case !s.Override.IsZero():
+		return appendOverride(dst, s.Override)
+	case !s.Window.IsZero():
+		return appendWindow(dst, s.Window)
 	}
-	return appendWindow(dst, s.Window)
+	return appendSliding(dst, s.Sliding)
 }
 
 // parseSpan undoes appendSpan, and accepts no other spelling.
 func parseSpan(text string) (s Span, ok bool) {
-	if s.Window, ok = parseWindow(text); !ok {
-		s.Sliding, ok = parseSliding(text)
+	if s.Window, ok = parseWindow(text); ok {
+		return s, true
 	}
+	if s.Sliding, ok = parseSliding(text); ok {
+		return s, true
+	}
+	s.Override, ok = parseOverride(text)
 	return s, ok
 }
 

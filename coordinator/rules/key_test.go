@@ -49,11 +49,13 @@ func identities() *rapid.Generator[Identity] {
 // spans draws windows of all kinds, mostly none.
 func spans() *rapid.Generator[Span] {
 	return rapid.Custom(func(t *rapid.T) Span {
-		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
 			return Span{Window: fixedSpans().Draw(t, "window")}
 		case 1:
 			return Span{Sliding: slidingSpans().Draw(t, "window")}
+		case 2:
+			return Span{Override: overrides().Draw(t, "override")}
 		}
 		return Span{}
 	})
@@ -187,7 +189,7 @@ func TestDecodeKeyRefusesOtherSpellings(t *testing.T) {
 }
 
 func FuzzDecodeKey(f *testing.F) {
-	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%", "d|k=v##1764547200+86400", "d|k=v#l#-8589934591+1", "d|m##8589934591+8589934591", "d|s##log+60", "d|s#l#counter+86400"} {
+	for _, seed := range []string{"", "d", "d|k=v|k2#limit", "d|k=a*b", "d|k=%7C%25", "d|k==2bb80d537b1da3e38bd30361aa855686|k=a*=2bb80d537b1da3e38bd30361aa855686#l", "|", "|=", "#", "%", "d|k=v##1764547200+86400", "d|k=v#l#-8589934591+1", "d|m##8589934591+8589934591", "d|s##log+60", "d|s#l#counter+86400", "d|s##override+60+10", "d|none##override+31536000+4294967295", "d|f##override+1+0"} {
 		f.Add(seed)
 	}
 	set := load(f, `
@@ -196,6 +198,7 @@ descriptors:
 - {key: k, rate_limit: {unit: day, requests_per_unit: 5, quota: {algorithm: fixed_window}}}
 - {key: m, rate_limit: {unit: month, requests_per_unit: 5, quota: {algorithm: fixed_window}}}
 - {key: s, rate_limit: {unit: minute, requests_per_unit: 5, quota: {algorithm: sliding_window_log}}}
+- {key: f, allow_override: false, rate_limit: {unit: minute, requests_per_unit: 5}}
 `)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := DecodeKey(quota.Key(text))
@@ -208,6 +211,8 @@ descriptors:
 			t.Errorf("%q is counted in %s, which is no window of %s", text, d.Window.text(), l)
 		case d.Sliding != l.sliding():
 			t.Errorf("%q is counted by %s, which has another sliding window", text, l)
+		case !d.Override.IsZero() && (l.RequestsPerUnit != d.Override.Requests || l.Rate.Per != d.Override.Per || l.Standing != 0):
+			t.Errorf("%q is counted by %s, which is not what it says", text, l)
 		}
 	})
 }

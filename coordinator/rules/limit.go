@@ -222,10 +222,15 @@ func (w *walk) debt(debt field, l *Limit) {
 	if l.Rate.Per <= 0 {
 		return
 	}
-	term := max(quota.MicrosOf(DebtTerm), l.Rate.Per)
-	if most, _ := (quota.Capacity{Rate: l.Rate, Burst: quota.Whole(quota.MaxWhole)}).Refill(0, term); l.MaxDebt > most {
+	if most := mostDebt(l.Rate); l.MaxDebt > most {
 		w.problem(debt.value, debt.trail, "`max_debt` may be at most %d for this limit: its rate has to pay a debt back within 30 days, or within its period if that is longer", most.Floor())
 	}
+}
+
+// mostDebt is the largest max_debt of a limit with that rate, see DebtTerm.
+func mostDebt(r quota.Rate) quota.Tokens {
+	most, _ := quota.Capacity{Rate: r, Burst: quota.Whole(quota.MaxWhole)}.Refill(0, max(quota.MicrosOf(DebtTerm), r.Per))
+	return most
 }
 
 func (w *walk) replaces(f field, l *written) {

@@ -8,7 +8,7 @@ import (
 )
 
 // LimitOf returns the limit that counts the identity of a key, and its rule;
-// nil when no rule does. It returns what Match and Rule.Key started from.
+// nil when no rule does. It returns what Match and Rule.Key, or Overridden, started from.
 func (s *Set) LimitOf(k quota.Key) (*Rule, *Limit) {
 	var buf [8]Part
 	domain, parts, limit, span, ok := decodeKey(string(k), buf[:0])
@@ -19,11 +19,14 @@ func (s *Set) LimitOf(k quota.Key) (*Rule, *Limit) {
 	for i := 0; n != nil && i < len(parts); i++ {
 		n = n.counted(parts[i])
 	}
+	if !span.Override.IsZero() && s.domains[domain] != nil && limit == "" {
+		return s.domains[domain].overriddenOf(n, parts, span.Override)
+	}
 	if n == nil || n.rule == nil {
 		return nil, nil
 	}
 	for i := range n.rule.Limits {
-		if l := &n.rule.Limits[i]; l.Name == limit && l.mayHave(span.Window) && l.sliding() == span.Sliding {
+		if l := &n.rule.Limits[i]; l.Name == limit && l.mayHave(span.Window) && l.sliding() == span.Sliding && span.Override.IsZero() {
 			return n.rule, l
 		}
 	}
@@ -60,7 +63,7 @@ func (r *Rule) Sample(limit int) quota.Key {
 	}
 	if limit < len(r.Limits) {
 		l := &r.Limits[limit]
-		d.Limit, d.Span = l.Name, Span{l.AnyWindow(), l.sliding()}
+		d.Limit, d.Span = l.Name, Span{Window: l.AnyWindow(), Sliding: l.sliding()}
 	}
 	return d.Key()
 }

@@ -172,7 +172,7 @@ func validPrefix(text string) string {
 	return text
 }
 
-var documentKeys = []string{"domain", "descriptors"}
+var documentKeys = []string{"domain", "allow_override", "descriptors"}
 
 // document reads one domain.
 func (w *walk) document(n *yaml.Node) {
@@ -180,6 +180,7 @@ func (w *walk) document(n *yaml.Node) {
 	var domain string
 	at := n
 	named := false
+	w.noOverride = false
 	for _, f := range w.mapping(n, nil, levelDocument, documentKeys) {
 		switch f.name {
 		case "domain":
@@ -189,6 +190,8 @@ func (w *walk) document(n *yaml.Node) {
 			if domain, ok = w.text(f); ok && domain == "" {
 				w.problem(f.value, f.trail, "`domain` is empty; name the domain that your gateway sends")
 			}
+		case "allow_override":
+			w.noOverride = !w.boolean(f)
 		case "descriptors":
 			descriptors = f
 		}
@@ -205,6 +208,8 @@ func (w *walk) document(n *yaml.Node) {
 	if descriptors.value != nil {
 		w.descriptors(descriptors, domain, root, 1)
 	}
+	root.hides = root.hiddenKeys()
+	root.unmatched = &Rule{ID: root.id(domain) + "#override", Domain: domain, NoOverride: w.noOverride, File: w.file, Line: at.Line, node: root}
 }
 
 // place names where something was defined, for a message about this file.

@@ -59,7 +59,7 @@ func TestSampleSaysWhatItSays(t *testing.T) {
 		{ID: "shop/path=*.json", Domain: "shop", Shadow: true, QuotaMode: true, DetailedMetric: true, DenialLogValues: true, Limits: []Limit{
 			{Limit: plain(7, 7*86400), RequestsPerUnit: 7, Unit: UnitWeek, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
 		}},
-		{ID: "shop/api_token", Domain: "shop", HashValue: true, Limits: []Limit{
+		{ID: "shop/api_token", Domain: "shop", HashValue: true, NoOverride: true, Limits: []Limit{
 			{Limit: plain(1000, 86400), RequestsPerUnit: 1000, Unit: UnitDay, Multiplier: 1, ColdStartWait: DefaultColdStartWait},
 		}},
 		{ID: "shop/partner", Domain: "shop", Limits: []Limit{

@@ -17,6 +17,7 @@ type tree struct {
 	key, value string
 	share      bool
 	hash       bool
+	fixed      bool     // no overrides
 	limits     []string // names of the limits; {""} for a single one, nil for none
 	children   []*tree
 }
@@ -32,6 +33,9 @@ func (d *tree) yaml(b *strings.Builder, indent string) {
 	}
 	if d.hash {
 		fmt.Fprintf(b, "%shash_value: true\n", indent)
+	}
+	if d.fixed {
+		fmt.Fprintf(b, "%sallow_override: false\n", indent)
 	}
 	switch {
 	case len(d.limits) == 1 && d.limits[0] == "":
@@ -121,6 +125,7 @@ func grow(t *rapid.T, parent *tree, depth int) {
 		c.share = strings.Contains(c.value, "*") && rapid.Bool().Draw(t, "share")
 		c.hash = !c.share && rapid.IntRange(0, 3).Draw(t, "hash") == 0
 		c.limits = rapid.SampledFrom([][]string{nil, {""}, {""}, {"per second", "#2"}}).Draw(t, "limits")
+		c.fixed = c.limits != nil && rapid.IntRange(0, 3).Draw(t, "fixed") == 0
 		if depth > 1 && rapid.Bool().Draw(t, "nested") {
 			grow(t, c, depth-1)
 		}

@@ -31,6 +31,7 @@ type Rule struct {
 	DenialLogValues bool
 	HashValue       bool // values are counted under their digests
 	ShareThreshold  bool // all values of the pattern share one bucket
+	NoOverride      bool // limits that requests bring count for nothing
 	// Metadata holds JSON-able values only: nil, bool, int64, float64, string,
 	// []any and map[string]any.
 	Metadata map[string]any

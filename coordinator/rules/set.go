@@ -24,7 +24,12 @@ type node struct {
 	// valued is value_to_metric: rules at and below it name their values in metrics.
 	valued bool
 	// hash counts values under their digests.
-	hash     bool
+	hash bool
+	// hides are the keys whose values are hidden anywhere in the domain, and unmatched is
+	// the rule of overrides that no other matches. Only roots have them.
+	hides     map[string]bool
+	unmatched *Rule
+
 	parent   *node
 	children []*node // in document order
 	// exact finds children by their literal key and value; a child without

@@ -37,6 +37,7 @@ func contains(names []string, name string) bool { return slices.Contains(names, 
 // and what would be right: the key that was probably meant, or its place.
 func unknownKey(name string, at level, known []string) string {
 	msg := "unknown key " + quoted(name)
+	var places []string
 	for _, h := range home {
 		if !contains(h.keys, name) {
 			continue
@@ -44,7 +45,10 @@ func unknownKey(name string, at level, known []string) string {
 		if slices.Contains(h.levels, at) { // unlimited, in a list of limits
 			return msg + " here; it is for `rate_limit` only"
 		}
-		return msg + " here; it belongs " + h.text
+		places = append(places, h.text)
+	}
+	if len(places) > 0 {
+		return msg + " here; it belongs " + strings.Join(places, ", or ")
 	}
 	if hint := didYouMean(name, known); hint != "" {
 		return msg + hint

@@ -16,6 +16,8 @@ type walk struct {
 	// budget is how many nodes may still be visited. A file without aliases has
 	// fewer nodes than bytes, so only expanding aliases can use it up.
 	budget int
+	// noOverride is what the document says of rules that do not say allow_override.
+	noOverride bool
 }
 
 // trail is the path of keys to a node, linked upwards: it is only turned into
