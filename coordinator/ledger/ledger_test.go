@@ -18,6 +18,7 @@ var documents = [][]quota.Source{
 	{{Name: "api.yaml", Text: "domain: api\ndescriptors: []\n"}},
 	{{Name: "api.yaml", Text: windowDocument(100, "minute", 0.3)}},
 	{{Name: "api.yaml", Text: windowDocument(100, "minute", 0.1)}},
+	{{Name: "api.yaml", Text: "allow_override: false\n" + document(100, "second", 0.1)}},
 }
 
 func document(n int, unit string, standing float64) string {

@@ -92,6 +92,7 @@ func anyBatch(t *rapid.T, l *Ledger, keys []quota.Key, term *uint64, at *quota.M
 func TestAnyHistoryKeepsTheInvariants(t *testing.T) {
 	keys := []quota.Key{
 		userKey(t, "ann"), userKey(t, "bob"), userKey(t, "{}|=#%"), "api|nothing=x", "api|user=ann##0+60", "api|user=ann##log+1", "api|user=bob##log+1",
+		"api|user=ann##override+1+100", "api|nothing=x##override+1+3",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		l, replay, twice := New(), New(), New()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 )
 
 // terms are what the configuration says of a key: its limit, and per region the
@@ -18,6 +19,7 @@ type terms struct {
 	limit    quota.Limit
 	orphaned bool
 	windowed bool    // the limit counts in fixed windows
+	override bool    // the limit is a request's
 	shares   []share // sorted by region, only those that are not zero
 	sum      quota.Capacity
 }
@@ -41,16 +43,23 @@ func (t *terms) share(region string) growth {
 type termer struct {
 	l    *Ledger
 	seen map[string]*terms
+	// overrides are those of requests' limits. There may be any number of them, and
+	// only the last maxOverrides are shared: what is forgotten costs memory, no more.
+	overrides map[string]*terms
 }
 
-func newTermer(l *Ledger) *termer { return &termer{l: l, seen: map[string]*terms{}} }
+const maxOverrides = 1024
+
+func newTermer(l *Ledger) *termer {
+	return &termer{l: l, seen: map[string]*terms{}, overrides: map[string]*terms{}}
+}
 
 // of returns the terms of a key. They are orphaned, with a zero limit, when no
 // rule in force counts it.
 func (t *termer) of(k quota.Key) *terms {
 	next := &terms{orphaned: true}
 	if rule, limit := t.l.current().Rules().LimitOf(k); limit != nil {
-		next = &terms{rule: rule.ID, name: limit.Name, limit: limit.Limit, windowed: limit.Windowed()}
+		next = &terms{rule: rule.ID, name: limit.Name, limit: limit.Limit, windowed: limit.Windowed(), override: overrides(k)}
 	}
 	return t.finish(k, next)
 }
@@ -58,8 +67,11 @@ func (t *termer) of(k quota.Key) *terms {
 // orphan returns the terms of an account that no rule counts any more: its last
 // limit, so that the bucket goes on if the rule comes back.
 func (t *termer) orphan(a *Account) *terms {
-	return t.finish(a.Key, &terms{orphaned: true, limit: a.terms.limit})
+	return t.finish(a.Key, &terms{orphaned: true, limit: a.terms.limit, override: overrides(a.Key)})
 }
+
+// overrides reports whether a key is one of a request's limit.
+func overrides(k quota.Key) bool { return !rules.OverrideOf(k).IsZero() }
 
 // finish adds the shares: per region the larger of what it owns under the
 // configuration it confirmed and under the one offered to it. A share that will
@@ -80,11 +92,17 @@ func (t *termer) finish(k quota.Key, next *terms) *terms {
 			next.sum = next.sum.Add(c)
 		}
 	}
+	seen := t.seen
+	if next.override {
+		if seen = t.overrides; len(seen) >= maxOverrides {
+			clear(seen)
+		}
+	}
 	id := next.id()
-	if old := t.seen[id]; old != nil {
+	if old := seen[id]; old != nil {
 		return old
 	}
-	t.seen[id] = next
+	seen[id] = next
 	return next
 }
 
@@ -160,6 +178,8 @@ func (t *terms) limitID() string {
 		return id + "#sliding+" + seconds
 	case t.windowed:
 		return id + "#fixed+" + seconds
+	case t.override:
+		return id + "#override" // has no share that could shrink, so no mark
 	}
 	return id
 }

@@ -60,6 +60,17 @@ func (o Override) unit() Unit {
 	return UnitUnknown
 }
 
+// OverrideOf returns the override that a key names, none for any other key, or for no
+// key at all.
+func OverrideOf(k quota.Key) Override {
+	_, end, ok := strings.Cut(string(k), "##")
+	if !ok {
+		return Override{}
+	}
+	o, _ := parseOverride(end)
+	return o
+}
+
 const overrideName = "override"
 
 // appendOverride writes an override as keys have it.
