@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/bucket"
 )
 
@@ -87,12 +88,16 @@ func TestBoundUnderStoreFaults(t *testing.T) {
 					session++
 					w.connect(session)
 					w.grant("api|user=a", 1, 1, 1, 0)
+					w.grant("api|user=a##override+1+30", 1, 1, 1, 0)
 				}
 			}
 			var ds []Descriptor
 			for range rapid.IntRange(1, 3).Draw(rt, "descriptors") {
 				ds = append(ds, d(rapid.SampledFrom([]string{"user=a", "user=b", "pair=x", "dark=x", "nothing=x"}).Draw(rt, "descriptor"),
 					uint64(rapid.IntRange(0, 4).Draw(rt, "hits"))))
+				if rapid.IntRange(0, 3).Draw(rt, "override") == 0 {
+					ds[len(ds)-1].Override = rules.Override{Requests: 30, Per: quota.Second}
+				}
 			}
 			dec := w.decide(1, ds...)
 			if dec.Over {
@@ -100,6 +105,13 @@ func TestBoundUnderStoreFaults(t *testing.T) {
 			}
 			costs := map[quota.Key]quota.Tokens{}
 			for _, one := range ds {
+				if r, l, k := w.e.Adoption().Set.Overridden("api", one.Entries, one.Override); l != nil && !r.Shadow {
+					costs[k] += quota.Whole(*one.Hits)
+					if audits[k] == nil {
+						audits[k] = &auditor{limit: l.Capacity, level: l.Burst, at: w.time()}
+					}
+					continue
+				}
 				r := w.e.Adoption().Set.Match("api", one.Entries)
 				for i := 0; r != nil && !r.Shadow && i < len(r.Limits); i++ {
 					k := r.Key("api", one.Entries, i)

@@ -30,6 +30,10 @@ type Descriptor struct {
 	// Refund says that the cost is given back. It is admitted always, unless another
 	// descriptor of the request is over: then nothing is given back.
 	Refund bool
+	// Override is the request's own limit for the descriptor, which takes the place of
+	// the limits of the rule that matches, or of no rule; zero for none. It has a bucket
+	// of its own over all regions, see rules.Set.Overridden, which says where it counts.
+	Override rules.Override
 }
 
 // Reason says why a status is what it is. The values are stable: they appear in
@@ -115,10 +119,11 @@ type Status struct {
 	Shadowed bool
 	// Never says that the cost can never fit the limit, however long one waits.
 	Never bool
-	// Rule is the rule that matched, nil when none did.
+	// Rule is the rule that matched, nil when none did. Of an override that no rule
+	// matches it is the domain's for these.
 	Rule *rules.Rule
 	// Limit is the binding limit of Rule: the one that denies, else the one
-	// with the least left. Nil without a rule, when unlimited, and when nothing
+	// with the least left; of an override that. Nil without a rule, when unlimited, and when nothing
 	// was asked (Replaced, NotAsked, a shadow rule while the store is away).
 	Limit *rules.Limit
 	// Remaining is what the region has left of the binding limit, in whole tokens.

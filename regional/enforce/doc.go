@@ -8,6 +8,9 @@
 //	    just now (without store)                ├─► nothing held: wait for a lease, once more
 //	                                            └─► store away: the failure ladder
 //
+// A descriptor that brings a limit of its own (an override) is counted under that
+// alone, in a bucket of its own (rules.Set.Overridden).
+//
 // It also owns the failure ladder: what happens to each rule while the store is
 // away, and the debt that is charged to the store when it is back.
 //

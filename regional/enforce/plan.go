@@ -39,6 +39,9 @@ type planned struct {
 	rule     *rules.Rule
 	count    int // index in counts, -1 when nothing is counted
 	replaced bool
+	// limit is the request's own in the place of the rule's, nil for none, and key its key.
+	limit *rules.Limit
+	key   quota.Key
 }
 
 // count is one identity that the request counts, with the costs of all its
@@ -91,9 +94,15 @@ func (e *Enforcer) plan(s *snapshot, req Request, came quota.Micros) *plan {
 	p.clock, p.came = e.cfg.Wall, came
 	replaces := false
 	for i := range req.Descriptors {
-		rule := s.Set.Match(req.Domain, req.Descriptors[i].Entries)
-		p.descriptors = append(p.descriptors, planned{rule: rule, count: -1})
-		replaces = replaces || rule != nil && len(rule.Replaces) > 0
+		d := planned{count: -1}
+		if o := req.Descriptors[i].Override; !o.IsZero() {
+			d.rule, d.limit, d.key = s.Set.Overridden(req.Domain, req.Descriptors[i].Entries, o)
+		}
+		if d.limit == nil {
+			d.rule = s.Set.Match(req.Domain, req.Descriptors[i].Entries)
+		}
+		p.descriptors = append(p.descriptors, d)
+		replaces = replaces || d.rule != nil && len(d.rule.Replaces) > 0
 	}
 	if replaces {
 		p.replace()
@@ -102,6 +111,8 @@ func (e *Enforcer) plan(s *snapshot, req Request, came quota.Micros) *plan {
 		d := &p.descriptors[i]
 		switch {
 		case d.rule == nil || d.replaced:
+		case d.limit != nil:
+			d.count = p.addOverride(d, cost(req, i))
 		case d.rule.Unlimited:
 			p.unlimitedQuota = p.unlimitedQuota || (d.rule.QuotaMode || e.cfg.QuotaMode) && !d.rule.Shadow
 		case len(d.rule.Limits) > 0:
@@ -153,8 +164,7 @@ const linear = 16
 func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tokens) int {
 	key, window := p.key(domain, d.Entries, rule, 0)
 	if i := p.find(rule, key); i >= 0 {
-		c := &p.counts[i]
-		c.cost = max(-quota.MaxTokens, min(c.cost+cost, quota.MaxTokens))
+		p.counts[i].more(cost)
 		return i
 	}
 	c := count{rule: rule, cost: cost, first: len(p.items), n: len(rule.Limits)}
@@ -164,6 +174,27 @@ func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tok
 		}
 		p.items = append(p.items, item{limit: &rule.Limits[i], window: window, left: max(0, window.End-p.wall), ask: bucket.Ask{Key: key}})
 	}
+	return p.append(c)
+}
+
+// addOverride adds the cost of a descriptor to the count of its own limit.
+func (p *plan) addOverride(d *planned, cost quota.Tokens) int {
+	if i := p.find(d.rule, d.key); i >= 0 {
+		p.counts[i].more(cost)
+		return i
+	}
+	c := count{rule: d.rule, cost: cost, first: len(p.items), n: 1}
+	p.items = append(p.items, item{limit: d.limit, ask: bucket.Ask{Key: d.key}})
+	return p.append(c)
+}
+
+// more adds the cost of another descriptor of the same identity.
+func (c *count) more(cost quota.Tokens) {
+	c.cost = max(-quota.MaxTokens, min(c.cost+cost, quota.MaxTokens))
+}
+
+// append appends a count whose items are there, and returns its index.
+func (p *plan) append(c count) int {
 	p.counts = append(p.counts, c)
 	if p.byKey != nil {
 		p.byKey[p.items[c.first].ask.Key] = len(p.counts) - 1

@@ -28,7 +28,7 @@ func Settlement(req Request, estimate, actual uint64) (Request, error) {
 		if d.Hits != nil || d.Refund {
 			return Request{}, ErrSettlement
 		}
-		out.Descriptors[i] = Descriptor{Entries: d.Entries, Hits: &difference, Refund: actual < estimate}
+		out.Descriptors[i] = Descriptor{Entries: d.Entries, Hits: &difference, Refund: actual < estimate, Override: d.Override}
 	}
 	return out, nil
 }
