@@ -212,6 +212,9 @@ func (m *metrics) adopted(a *lease.Adoption) {
 			m.standing.WithLabelValues(r.ID, l.Name).Set(l.Steady(l.StandingShare(a.Region, a.Shares)).PerSecond())
 		}
 	}
+	for _, r := range a.Set.Unmatched() {
+		now[r.ID] = true
+	}
 	for id := range m.ids {
 		if !now[id] {
 			m.decisions.DeletePartialMatch(prometheus.Labels{"rule": id})

@@ -211,7 +211,7 @@ descriptors:
 			t.Errorf("%q is counted in %s, which is no window of %s", text, d.Window.text(), l)
 		case d.Sliding != l.sliding():
 			t.Errorf("%q is counted by %s, which has another sliding window", text, l)
-		case !d.Override.IsZero() && (l.RequestsPerUnit != d.Override.Requests || l.Rate.Per != d.Override.Per || l.Standing != 0):
+		case !d.Override.IsZero() && (l.RequestsPerUnit != d.Override.requests || l.Rate.Per != d.Override.per || l.Standing != 0):
 			t.Errorf("%q is counted by %s, which is not what it says", text, l)
 		}
 	})

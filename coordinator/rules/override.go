@@ -14,10 +14,10 @@ import (
 // RateLimitDescriptor.limit is: so many requests per unit. It is a part of the key's
 // identity, so that whoever sees the key knows the limit, and requests with and
 // without an override, or with different ones, never share a bucket. The zero Override
-// is none.
+// is none; NewOverride and ParseOverride make all others.
 type Override struct {
-	Requests uint32       // per Per; 0 denies everything
-	Per      quota.Micros // the length of a unit
+	requests uint32       // in per; 0 denies everything
+	per      quota.Micros // the length of a unit
 }
 
 // ErrOverride says that a request's limit is none that can be counted.
@@ -48,12 +48,20 @@ func ParseOverride(text string) (Override, error) {
 }
 
 // IsZero reports whether o is no override.
-func (o Override) IsZero() bool { return o.Per == 0 }
+func (o Override) IsZero() bool { return o.per == 0 }
+
+// String returns what ParseOverride reads, the empty text for none.
+func (o Override) String() string {
+	if o.IsZero() {
+		return ""
+	}
+	return strconv.FormatUint(uint64(o.requests), 10) + "/" + o.unit().String()
+}
 
 // unit returns the unit that is as long, UnitUnknown for none.
 func (o Override) unit() Unit {
 	for u, length := range unitLengths {
-		if length > 0 && quota.MicrosOf(length) == o.Per {
+		if length > 0 && quota.MicrosOf(length) == o.per {
 			return Unit(u)
 		}
 	}
@@ -76,8 +84,8 @@ const overrideName = "override"
 // appendOverride writes an override as keys have it.
 func appendOverride(dst []byte, o Override) []byte {
 	dst = append(append(dst, overrideName...), '+')
-	dst = strconv.AppendInt(dst, int64(o.Per/quota.Second), 10)
-	return strconv.AppendUint(append(dst, '+'), uint64(o.Requests), 10)
+	dst = strconv.AppendInt(dst, int64(o.per/quota.Second), 10)
+	return strconv.AppendUint(append(dst, '+'), uint64(o.requests), 10)
 }
 
 // parseOverride undoes appendOverride, and accepts no other spelling and no length that
@@ -172,7 +180,7 @@ func (root *node) overriddenOf(n *node, parts []Part, o Override) (*Rule, *Limit
 // override returns the limit of a request under the policies of r, which are those of
 // its first limit.
 func (r *Rule) override(o Override) *Limit {
-	l := &Limit{ColdStartWait: DefaultColdStartWait}
+	l := &Limit{ColdStartWait: DefaultColdStartWait, Override: true}
 	if len(r.Limits) > 0 {
 		first := &r.Limits[0]
 		l.OnDisconnect, l.OnStoreFailure, l.ColdStartWait = first.OnDisconnect, first.OnStoreFailure, first.ColdStartWait
@@ -181,9 +189,9 @@ func (r *Rule) override(o Override) *Limit {
 			l.Algorithm, l.Shape = LeakyBucket, first.Shape
 		}
 	}
-	l.RequestsPerUnit, l.Unit, l.Multiplier = o.Requests, o.unit(), 1
-	l.Burst = quota.Whole(uint64(o.Requests))
-	l.Rate = quota.Rate{Tokens: l.Burst, Per: o.Per}
+	l.RequestsPerUnit, l.Unit, l.Multiplier = o.requests, o.unit(), 1
+	l.Burst = quota.Whole(uint64(o.requests))
+	l.Rate = quota.Rate{Tokens: l.Burst, Per: o.per}
 	l.MaxDebt = min(l.MaxDebt, mostDebt(l.Rate))
 	return l
 }

@@ -47,6 +47,9 @@ func TestOverrideTexts(t *testing.T) {
 		if have != want || errors.Is(err, ErrOverride) != want.IsZero() {
 			t.Errorf("%q: have %+v, %v, want %+v", text, have, err, want)
 		}
+		if err == nil && have.String() != text {
+			t.Errorf("%q is said as %q", text, have)
+		}
 	}
 	if _, err := ParseOverride("1/minut"); err == nil || !strings.Contains(err.Error(), "did you mean `minute`?") {
 		t.Errorf("a slip of the hand: have %v", err)

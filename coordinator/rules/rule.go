@@ -78,6 +78,8 @@ type Limit struct {
 	// Shape gives admitted requests a delay, so that they leave at the rate. Only a
 	// LeakyBucket can have it.
 	Shape bool
+	// Override says that a request has brought the limit, see Set.Overridden.
+	Override bool
 
 	windows *windows // nil without windows
 }

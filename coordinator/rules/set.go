@@ -66,6 +66,19 @@ func (s *Set) Rules() []*Rule {
 	return s.rules
 }
 
+// Unmatched returns the rules of overrides that no other rule matches, one for each
+// domain, sorted by domain. They have no limits of their own and are not among Rules.
+func (s *Set) Unmatched() []*Rule {
+	if s == nil {
+		return nil
+	}
+	var all []*Rule
+	for _, name := range s.names {
+		all = append(all, s.domains[name].unmatched)
+	}
+	return all
+}
+
 // Match returns the rule that applies to a descriptor of a request, nil for
 // none. Entry by entry it takes the child with exactly this key and value, else
 // the first pattern in document order that fits, else the child with this key

@@ -50,6 +50,10 @@ func TestBoundUnderStoreFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, fmt.Sprintf(boundRules, 1))
 		w.e.cfg.Leases = nil
+		thirty, err := rules.NewOverride(30, rules.UnitSecond)
+		if err != nil {
+			rt.Fatal(err)
+		}
 		audits := map[quota.Key]*auditor{}
 		lives, down, session := 1, false, quota.SessionID(1)
 		for range rapid.IntRange(1, 150).Draw(rt, "steps") {
@@ -96,7 +100,7 @@ func TestBoundUnderStoreFaults(t *testing.T) {
 				ds = append(ds, d(rapid.SampledFrom([]string{"user=a", "user=b", "pair=x", "dark=x", "nothing=x"}).Draw(rt, "descriptor"),
 					uint64(rapid.IntRange(0, 4).Draw(rt, "hits"))))
 				if rapid.IntRange(0, 3).Draw(rt, "override") == 0 {
-					ds[len(ds)-1].Override = rules.Override{Requests: 30, Per: quota.Second}
+					ds[len(ds)-1].Override = thirty
 				}
 			}
 			dec := w.decide(1, ds...)

@@ -230,7 +230,7 @@ next:
 		}
 		name := PolicyName(s.Rule, s.Limit)
 		for j := range items {
-			if items[j].name == name && items[j].status.Limit == s.Limit {
+			if items[j].name == name && same(items[j].status.Limit, s.Limit) {
 				if s.Remaining < items[j].status.Remaining {
 					items[j].status = s
 				}
@@ -252,6 +252,12 @@ next:
 			";w=" + strconv.FormatInt(cmp.Or(int64(it.status.WindowSeconds), max(1, Seconds(Window(it.status.Limit)))), 10))
 	}
 	return r.String(), p.String()
+}
+
+// same reports whether two statuses of one rule are about one limit. Those of requests
+// are told apart by what they say: each has been made for its descriptor.
+func same(a, b *rules.Limit) bool {
+	return a == b || a.Override && b.Override && a.Capacity == b.Capacity
 }
 
 // quoted renders a String of RFC 8941: printable ASCII in quotes.

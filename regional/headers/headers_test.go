@@ -24,6 +24,13 @@ func limit(name string, n uint32, per time.Duration) *rules.Limit {
 	}
 }
 
+// own is a limit that a request has brought.
+func own(n uint32) *rules.Limit {
+	l := limit("", n, time.Minute)
+	l.Override = true
+	return l
+}
+
 // now is half a second past a whole one.
 var now = time.Unix(1_700_000_000, 500_000_000)
 
@@ -74,6 +81,16 @@ func TestRender(t *testing.T) {
 			}},
 			style: Style{IETF: true},
 			want:  "RateLimit: \"per-user\";r=3;t=2\nRateLimit-Policy: \"per-user\";q=100;w=60\n",
+		},
+		"limits of requests are told apart by what they say, not by their rule": {
+			d: enforce.Decision{Statuses: []enforce.Status{
+				{Rule: perUser, Limit: own(10), Remaining: 9, Reset: time.Second},
+				{Rule: perUser, Limit: own(10), Remaining: 3, Reset: 2 * time.Second},
+				{Rule: perUser, Limit: own(20), Remaining: 5, Reset: time.Second},
+			}},
+			style: Style{Legacy: true, IETF: true},
+			want: "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 3\nX-RateLimit-Reset: 2\n" +
+				"RateLimit: \"per-user\";r=3;t=2, \"per-user\";r=5;t=1\nRateLimit-Policy: \"per-user\";q=10;w=60, \"per-user\";q=20;w=60\n",
 		},
 		"a delay in whole milliseconds, rounded up, beside what is there already": {
 			d: enforce.Decision{Delay: 300*time.Millisecond + time.Microsecond, Statuses: []enforce.Status{
