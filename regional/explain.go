@@ -96,12 +96,17 @@ type StateExplanation struct {
 	Config      uint64 `json:"config_version"`
 }
 
-func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entry) (any, error) {
+func (a *Agent) explain(ctx context.Context, domain string, d enforce.Descriptor) (any, error) {
+	entries := d.Entries
 	ad := a.enforcer.Adoption()
 	if ad == nil {
 		return nil, enforce.ErrNoConfig
 	}
 	rule, considered := ad.Set.Explain(domain, entries)
+	own, considered := overridden(ad.Set, rule, considered, domain, d)
+	if own.limit != nil {
+		rule = own.rule
+	}
 	x := Explanation{
 		Region: a.cfg.Region, Domain: domain, Version: ad.Version, Reason: enforce.NoRule,
 		Considered: considered, Sync: a.uplink.Status(),
@@ -119,39 +124,69 @@ func (a *Agent) explain(ctx context.Context, domain string, entries []rules.Entr
 			LeasesForUS: int64(max(0, s.Deadline-s.Now)), Config: s.Config,
 		}
 	}
-	if len(rule.Limits) == 0 {
+	if len(rule.Limits) == 0 && own.limit == nil {
 		return x, nil
 	}
-	d, err := a.enforcer.Look(ctx, time.Since(a.start), enforce.Request{
-		Domain: domain, Descriptors: []enforce.Descriptor{{Entries: entries}},
+	looked, err := a.enforcer.Look(ctx, time.Since(a.start), enforce.Request{
+		Domain: domain, Descriptors: []enforce.Descriptor{{Entries: entries, Override: d.Override}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	b := d.Statuses[0]
+	b := looked.Statuses[0]
 	x.Over, x.Reason, x.Source = b.Over, b.Reason, b.Source
 	if b.Over {
 		x.Scope = b.Reason.Scope()
 	}
-	x.DelayUS = int64(quota.MicrosOf(d.Delay))
+	x.DelayUS = int64(quota.MicrosOf(looked.Delay))
 	x.RetryUS, x.Never, x.Shadow = int64(quota.MicrosOf(b.Retry)), b.Never, b.Shadowed
 	if b.Limit != nil {
 		x.Binding = b.Limit.Name
 	}
+	if own.limit != nil {
+		x.Limits = []LimitExplanation{a.explainLimit(ctx, ad, own.limit, own.key, s)}
+		return x, nil
+	}
 	for i := range rule.Limits {
-		x.Limits = append(x.Limits, a.explainLimit(ctx, ad, rule, i, domain, entries, s))
+		l := &rule.Limits[i]
+		key := rule.Key(domain, entries, i)
+		if l.Windowed() {
+			key = rule.WindowKey(domain, entries, i, l.WindowAt(wall()))
+		}
+		x.Limits = append(x.Limits, a.explainLimit(ctx, ad, l, key, s))
 	}
 	return x, nil
 }
 
-func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, rule *rules.Rule, i int, domain string, entries []rules.Entry, s bucket.State) LimitExplanation {
-	l := &rule.Limits[i]
-	key := rule.Key(domain, entries, i)
-	now := wall()
-	if l.Windowed() {
-		key = rule.WindowKey(domain, entries, i, l.WindowAt(now))
+// override is the limit that a request has brought, where it counts.
+type override struct {
+	rule  *rules.Rule
+	limit *rules.Limit // nil where it does not
+	key   quota.Key
+}
+
+// overridden says what becomes of the limit that the request has brought.
+func overridden(set *rules.Set, matched *rules.Rule, considered []string, domain string, d enforce.Descriptor) (override, []string) {
+	if d.Override.IsZero() {
+		return override{}, considered
 	}
-	st := ad.StandingAt(key, s.Now, now)
+	var o override
+	o.rule, o.limit, o.key = set.Overridden(domain, d.Entries, d.Override)
+	switch {
+	case o.limit != nil && matched != nil:
+		considered = append(considered, fmt.Sprintf("the request's own limit takes the place of the rule's: %s", o.limit))
+	case o.limit != nil:
+		considered = append(considered, fmt.Sprintf("no rule matches, so the request's own limit counts: %s", o.limit))
+	case matched != nil:
+		considered = append(considered, fmt.Sprintf("the request's own limit is ignored, as rule `%s` has allow_override: false", matched.ID))
+	case set.HasDomain(domain):
+		considered = append(considered, "the request's own limit is ignored, as the domain has allow_override: false")
+	}
+	return o, considered
+}
+
+func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, l *rules.Limit, key quota.Key, s bucket.State) LimitExplanation {
+	st := ad.StandingAt(key, s.Now, wall())
 	x := LimitExplanation{
 		Name: l.Name, Key: string(key), Limit: capacityOf(l, l.Capacity),
 		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: capacityOf(l, st.Capacity),

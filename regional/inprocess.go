@@ -17,6 +17,10 @@ type (
 	Entry = rules.Entry
 	// Descriptor is a list of entries to be counted, with a cost of its own or none.
 	Descriptor = enforce.Descriptor
+	// Override is a limit of the request's own for a descriptor, in the place of those
+	// of the rules. It is served from leases only, so an agent that is Alone, or has no
+	// coordinator for longer than leases last, denies it unless the rule says otherwise.
+	Override = rules.Override
 	// Request is one decision over one or more descriptors: all are charged or none.
 	Request = enforce.Request
 	// Decision is the answer. Over says that the request is to be denied, Retry
@@ -37,6 +41,10 @@ var (
 	// ErrArgument: the limiter cannot be, or the cost is negative; the text says why.
 	ErrArgument = errors.New("rate limiter cannot work like this")
 )
+
+// ParseOverride reads an override as "10/minute": a whole number of requests, and second,
+// minute, hour, day, week, month (30 days) or year (365 days). The error says what is wrong.
+func ParseOverride(text string) (Override, error) { return rules.ParseOverride(text) }
 
 // Open starts an agent inside an application: what quorate-agent runs, with ports
 // only where cfg has addresses. It returns when the agent can decide (its region's

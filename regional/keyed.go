@@ -20,9 +20,10 @@ import (
 // It is safe for concurrent use, and asking allocates no more than a Limiter does.
 type Keyed[K any] struct {
 	asker
-	domain  string
-	entries func(to []Entry, k K) []Entry
-	calls   *sync.Pool
+	domain   string
+	entries  func(to []Entry, k K) []Entry
+	override Override
+	calls    *sync.Pool
 }
 
 // call is the memory of one request.
@@ -57,6 +58,13 @@ func (l *Keyed[K]) Strict() *Keyed[K] {
 	return &strict
 }
 
+// Override is Limiter.Override.
+func (l *Keyed[K]) Override(o Override) *Keyed[K] {
+	other := *l
+	other.override = o
+	return &other
+}
+
 // Allow is AllowN with a cost of 1.
 func (l *Keyed[K]) Allow(ctx context.Context, k K) (Decision, error) { return l.AllowN(ctx, k, 1) }
 
@@ -78,7 +86,7 @@ func (l *Keyed[K]) WaitN(ctx context.Context, k K, n int) error {
 	if err := l.valid(c, n); err != nil {
 		return err
 	}
-	c.identity = appendIdentity(c.identity[:0], l.domain, c.entries)
+	c.identity = appendIdentity(c.identity[:0], l.domain, c.entries, l.override)
 	return l.wait(ctx, string(c.identity), func() (Decision, error) { return l.allow(ctx, c, n, maxDelay(ctx)) })
 }
 
@@ -106,7 +114,7 @@ func (l *Keyed[K]) Settle(ctx context.Context, k K, estimate, actual int) (Decis
 	if err := l.valid(c, 0); err != nil {
 		return Decision{}, err
 	}
-	c.descriptor[0] = Descriptor{Entries: c.entries}
+	c.descriptor[0] = Descriptor{Entries: c.entries, Override: l.override}
 	return l.settlement(ctx, l.domain, c.descriptor[:], estimate, actual)
 }
 
@@ -127,7 +135,7 @@ func (l *Keyed[K]) allow(ctx context.Context, c *call, n int, maxDelay time.Dura
 		return Decision{}, err
 	}
 	c.hits = uint64(n)
-	c.descriptor[0] = Descriptor{Entries: c.entries, Hits: &c.hits}
+	c.descriptor[0] = Descriptor{Entries: c.entries, Hits: &c.hits, Override: l.override}
 	return l.ask(ctx, Request{Domain: l.domain, Descriptors: c.descriptor[:], MaxDelay: maxDelay})
 }
 

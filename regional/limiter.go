@@ -46,7 +46,7 @@ func (a *Agent) Limiter(domain string, entries ...Entry) (*Limiter, error) {
 		asker: asker{agent: a}, domain: domain,
 		entries:  []Descriptor{{Entries: entries}},
 		looking:  []Descriptor{{Entries: entries, Hits: new(uint64)}},
-		identity: string(appendIdentity(nil, domain, entries)),
+		identity: string(appendIdentity(nil, domain, entries, Override{})),
 	}, nil
 }
 
@@ -57,6 +57,17 @@ func (l *Limiter) Strict() *Limiter {
 	strict := *l
 	strict.strict = true
 	return &strict
+}
+
+// Override returns the same limiter with a limit of its own in the place of the rules',
+// which has a bucket of its own for each such limit; the zero Override takes it away.
+// Rules can switch that off (allow_override).
+func (l *Limiter) Override(o Override) *Limiter {
+	other := *l
+	other.entries, other.looking = slices.Clone(l.entries), slices.Clone(l.looking)
+	other.entries[0].Override, other.looking[0].Override = o, o
+	other.identity = string(appendIdentity(nil, l.domain, l.entries[0].Entries, o))
+	return &other
 }
 
 // Allow is AllowN with a cost of 1.
@@ -83,7 +94,7 @@ func (l *Limiter) allow(ctx context.Context, n int, maxDelay time.Duration) (Dec
 		req.Hits = uint32(n)
 	default:
 		hits := uint64(n)
-		req.Descriptors = []Descriptor{{Entries: l.entries[0].Entries, Hits: &hits}}
+		req.Descriptors = []Descriptor{{Entries: l.entries[0].Entries, Hits: &hits, Override: l.entries[0].Override}}
 	}
 	return l.ask(ctx, req)
 }

@@ -187,7 +187,8 @@ func (l *lines) next(one *line) time.Time {
 
 // appendIdentity appends the name of a descriptor: different descriptors have
 // different ones.
-func appendIdentity(dst []byte, domain string, entries []Entry) []byte {
+func appendIdentity(dst []byte, domain string, entries []Entry, o Override) []byte {
+	dst = append(append(dst, o.String()...), 0)
 	add := func(s string) {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
 		dst = append(dst, s...)

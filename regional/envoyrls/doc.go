@@ -8,5 +8,6 @@
 //
 // Invariant: a decision is an answer with code OK, also when it denies. An RPC
 // error means that there is no decision: the request cannot be understood
-// (code Unknown, as envoyproxy/ratelimit answers) or its context has ended.
+// (code Unknown, as envoyproxy/ratelimit answers; InvalidArgument for a descriptor's own
+// limit that makes no sense) or its context has ended.
 package envoyrls

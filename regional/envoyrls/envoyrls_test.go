@@ -12,6 +12,7 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -149,6 +150,73 @@ func TestDelayGoesOut(t *testing.T) {
 	}
 }
 
+// request is what toRequest makes of a message that it can read.
+func request(t *testing.T, m *rls.RateLimitRequest) enforce.Request {
+	t.Helper()
+	r, err := toRequest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func overridden(n uint32, unit typev3.RateLimitUnit, kv ...string) *common.RateLimitDescriptor {
+	d := descriptor(kv...)
+	d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: n, Unit: unit}
+	return d
+}
+
+func TestOverridesOfDescriptors(t *testing.T) {
+	for unit, want := range map[typev3.RateLimitUnit]string{
+		typev3.RateLimitUnit_SECOND: "7/second", typev3.RateLimitUnit_MINUTE: "7/minute", typev3.RateLimitUnit_HOUR: "7/hour",
+		typev3.RateLimitUnit_DAY: "7/day", typev3.RateLimitUnit_MONTH: "7/month", typev3.RateLimitUnit_YEAR: "7/year",
+		7: "7/week", // newer than this version of Envoy's API
+	} {
+		r := request(t, &rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{overridden(7, unit, "a", "1"), descriptor("a", "1")}})
+		if have := r.Descriptors[0].Override.String(); have != want || !r.Descriptors[1].Override.IsZero() {
+			t.Errorf("%v: have %q, want %q: %+v", unit, have, want, r)
+		}
+	}
+	r := request(t, &rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{
+		overridden(0, typev3.RateLimitUnit_DAY, "a", "1"), overridden(math.MaxUint32, typev3.RateLimitUnit_SECOND, "a", "1"),
+	}})
+	if a, b := r.Descriptors[0].Override.String(), r.Descriptors[1].Override.String(); a != "0/day" || b != "4294967295/second" {
+		t.Errorf("have %s and %s", a, b)
+	}
+}
+
+func TestOverridesThatAreNone(t *testing.T) {
+	asked := false
+	s, conn := start(t, Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
+		asked = true
+		return enforce.Decision{}, nil
+	}})
+	for _, unit := range []typev3.RateLimitUnit{typev3.RateLimitUnit_UNKNOWN, 8, 255, 256, 257, math.MaxInt32, -1, math.MinInt32} {
+		_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+			Domain: "d", Descriptors: []*common.RateLimitDescriptor{descriptor("a", "1"), overridden(7, unit, "a", "1")},
+		})
+		if st := status.Convert(err); st.Code() != codes.InvalidArgument || !strings.HasPrefix(st.Message(), "descriptors[1].limit: ") || !strings.Contains(st.Message(), "give one of second, minute") {
+			t.Errorf("%d: want InvalidArgument that says where, what and what to do, have %v", unit, err)
+		}
+	}
+	for text, want := range map[string]error{
+		`{"requestsPerUnit":7}`:                          rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":"UNKNOWN"}`:         rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":300}`:               rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":"FORTNIGHT"}`:       ErrBadMessage,
+		`{"requestsPerUnit":4294967296,"unit":"SECOND"}`: ErrBadMessage,
+		`{"requestsPerUnit":-1,"unit":"SECOND"}`:         ErrBadMessage,
+	} {
+		_, _, err := s.JSON(t.Context(), []byte(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"1"}],"limit":`+text+`}]}`))
+		if !errors.Is(err, want) {
+			t.Errorf("%s: have %v, want %v", text, err, want)
+		}
+	}
+	if asked {
+		t.Error("a limit that is none reached the decision")
+	}
+}
+
 func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
 	zero := descriptor("a", "1")
 	zero.HitsAddend = wrapperspb.UInt64(0)
@@ -156,7 +224,7 @@ func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
 	huge.HitsAddend = wrapperspb.UInt64(math.MaxUint64)
 	refund := descriptor("a", "1")
 	refund.HitsAddend, refund.IsNegativeHits = wrapperspb.UInt64(5), true
-	r := toRequest(&rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{descriptor("a", "1"), zero, huge, refund}})
+	r := request(t, &rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{descriptor("a", "1"), zero, huge, refund}})
 	if r.Hits != 3 || r.Descriptors[0].Hits != nil {
 		t.Errorf("without its own weight a descriptor takes the request's: have %+v", r)
 	}
@@ -171,7 +239,7 @@ func TestK23WeightsOfRequestAndDescriptor(t *testing.T) {
 func TestK24NegativeHitsAreGivenBack(t *testing.T) {
 	refund := descriptor("a", "1")
 	refund.IsNegativeHits = true
-	r := toRequest(&rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{refund, descriptor("a", "1")}})
+	r := request(t, &rls.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*common.RateLimitDescriptor{refund, descriptor("a", "1")}})
 	if r.Hits != 3 || r.Descriptors[0].Hits != nil || !r.Descriptors[0].Refund || r.Descriptors[1].Refund {
 		t.Errorf("the request's weight, given back by the first descriptor only: have %+v", r)
 	}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/headers"
 )
@@ -139,20 +140,29 @@ func (s *Server) Stop(ctx context.Context) {
 
 // ShouldRateLimit answers one request of an Envoy.
 func (s *Server) ShouldRateLimit(ctx context.Context, m *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
-	d, err := s.cfg.Decide(ctx, toRequest(m))
+	r, err := toRequest(m)
+	if err != nil {
+		return nil, toStatus(ctx, err)
+	}
+	d, err := s.cfg.Decide(ctx, r)
 	if err != nil {
 		return nil, toStatus(ctx, err)
 	}
 	return fromDecision(d, s.cfg.Headers, s.cfg.Metadata), nil
 }
 
-// JSON answers the same request and reply in protobuf's JSON mapping.
+// JSON answers the same request and reply in protobuf's JSON mapping. The error is
+// ErrBadMessage, rules.ErrOverride or one of Decide.
 func (s *Server) JSON(ctx context.Context, body []byte) (reply []byte, over bool, err error) {
 	var m rls.RateLimitRequest
 	if err := protojson.Unmarshal(body, &m); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrBadMessage, err)
 	}
-	d, err := s.cfg.Decide(ctx, toRequest(&m))
+	r, err := toRequest(&m)
+	if err != nil {
+		return nil, false, err
+	}
+	d, err := s.cfg.Decide(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}
@@ -164,10 +174,14 @@ func (s *Server) JSON(ctx context.Context, body []byte) (reply []byte, over bool
 }
 
 // toStatus is the only place where an error becomes a status code: Unknown, as
-// clients of envoyproxy/ratelimit expect, unless the caller has gone.
+// clients of envoyproxy/ratelimit expect, unless the caller has gone, or has brought a
+// limit that envoyproxy/ratelimit could not count either.
 func toStatus(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, rules.ErrOverride):
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return status.Error(codes.Unknown, err.Error())
 }

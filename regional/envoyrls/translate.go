@@ -1,10 +1,12 @@
 package envoyrls
 
 import (
+	"fmt"
 	"math"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -16,8 +18,9 @@ import (
 
 // toRequest reads Envoy's message. A weight of the request counts at least 1, a
 // weight of a descriptor may be 0 and then only looks (case K23). Negative hits are
-// given back (case K24).
-func toRequest(m *rls.RateLimitRequest) enforce.Request {
+// given back (case K24). The error is rules.ErrOverride and says which descriptor's
+// limit cannot be counted.
+func toRequest(m *rls.RateLimitRequest) (enforce.Request, error) {
 	r := enforce.Request{Domain: m.GetDomain(), Hits: m.GetHitsAddend()}
 	r.Descriptors = make([]enforce.Descriptor, len(m.GetDescriptors()))
 	entries := 0
@@ -36,8 +39,24 @@ func toRequest(m *rls.RateLimitRequest) enforce.Request {
 			hits := d.GetHitsAddend().GetValue()
 			r.Descriptors[i].Hits = &hits
 		}
+		if l := d.GetLimit(); l != nil {
+			o, err := toOverride(l)
+			if err != nil {
+				return enforce.Request{}, fmt.Errorf("descriptors[%d].limit: %w; without `limit` the rule's own counts", i, err)
+			}
+			r.Descriptors[i].Override = o
+		}
 	}
-	return r
+	return r, nil
+}
+
+// toOverride reads a limit. Envoy's units have the numbers of rules.Unit.
+func toOverride(l *common.RateLimitDescriptor_RateLimitOverride) (rules.Override, error) {
+	unit := rules.UnitUnknown
+	if n := l.GetUnit(); n > 0 && n <= math.MaxUint8 {
+		unit = rules.Unit(n)
+	}
+	return rules.NewOverride(l.GetRequestsPerUnit(), unit)
 }
 
 // fromDecision writes Envoy's message.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/quorate/quorate/coordinator/rules"
+	"github.com/quorate/quorate/regional/enforce"
 )
 
 // AdminConfig is what the admin port shows.
@@ -18,9 +18,9 @@ type AdminConfig struct {
 	NotReady func() []string
 	// Rules returns the rules in force as text, false before the first were adopted.
 	Rules func() (string, bool)
-	// Explain says what this agent would decide for one descriptor and why, as
-	// a value for JSON.
-	Explain func(ctx context.Context, domain string, entries []rules.Entry) (any, error)
+	// Explain says what this agent would decide for one descriptor, whatever its cost,
+	// and why, as a value for JSON.
+	Explain func(ctx context.Context, domain string, d enforce.Descriptor) (any, error)
 }
 
 // Admin returns the admin port's handler. It has no authentication: bind it to
@@ -57,7 +57,7 @@ func (cfg *AdminConfig) explain(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	v, err := cfg.Explain(r.Context(), req.Domain, req.Descriptors[0].Entries)
+	v, err := cfg.Explain(r.Context(), req.Domain, req.Descriptors[0])
 	if err != nil {
 		fail(w, err)
 		return

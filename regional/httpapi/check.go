@@ -79,6 +79,8 @@ func allowed(d enforce.Decision) Allowed {
 //
 //	domain=D            required, once
 //	hits=N              the cost; 0 only looks, absent is 1
+//	override=N/UNIT     the request's own limit in the place of the rules', as 10/minute,
+//	                    for each descriptor
 //	descriptor=QUERY    a descriptor of its own, whose pairs are encoded once
 //	                    more; may be repeated
 //	KEY=VALUE           all others are the entries of one descriptor
@@ -95,6 +97,7 @@ func parse(path, raw string) (enforce.Request, error) {
 	var (
 		plain   []rules.Entry
 		hits    *uint64
+		limit   rules.Override
 		domains int
 		entries = 0
 	)
@@ -109,6 +112,15 @@ func parse(path, raw string) (enforce.Request, error) {
 				return req, fmt.Errorf("%w: hits=%q: give one whole number from 0 to 2^64-1", ErrBadRequest, p.Value)
 			}
 			hits = &n
+		case "override":
+			o, err := rules.ParseOverride(p.Value)
+			switch {
+			case err != nil:
+				return req, fmt.Errorf("%w: override=%q: %w", ErrBadRequest, p.Value, err)
+			case !limit.IsZero():
+				return req, fmt.Errorf("%w: override=%q: there is one already; it is for all descriptors, so give it once, or use /json", ErrBadRequest, p.Value)
+			}
+			limit = o
 		case "descriptor":
 			inner, err := parsePairs(p.Value)
 			if err != nil {
@@ -128,7 +140,7 @@ func parse(path, raw string) (enforce.Request, error) {
 		req.Descriptors = append([]enforce.Descriptor{{Entries: plain}}, req.Descriptors...)
 	}
 	for i := range req.Descriptors {
-		req.Descriptors[i].Hits = hits
+		req.Descriptors[i].Hits, req.Descriptors[i].Override = hits, limit
 	}
 	switch {
 	case domains > 1:

@@ -167,6 +167,10 @@ func TestJSON(t *testing.T) {
 
 func TestParseCheck(t *testing.T) {
 	zero, three := uint64(0), uint64(3)
+	own, err := rules.ParseOverride("10/minute")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		query string
 		want  enforce.Request
@@ -182,6 +186,13 @@ func TestParseCheck(t *testing.T) {
 				{Entries: []rules.Entry{{Key: "user", Value: "1"}}, Hits: &three},
 				{Entries: []rules.Entry{{Key: "domain", Value: "x"}, {Key: "ip", Value: "1+1"}}, Hits: &three},
 			}}},
+		"an override for each descriptor": {"domain=api&user=1&override=10%2Fminute&descriptor=override%3D1", enforce.Request{
+			Domain: "api", Descriptors: []enforce.Descriptor{
+				{Entries: []rules.Entry{{Key: "user", Value: "1"}}, Override: own},
+				{Entries: []rules.Entry{{Key: "override", Value: "1"}}, Override: own},
+			}}},
+		"an override as people type it": {"domain=api&user=1&override=10/minute", enforce.Request{
+			Domain: "api", Descriptors: []enforce.Descriptor{{Entries: []rules.Entry{{Key: "user", Value: "1"}}, Override: own}}}},
 		"a key without value": {"domain=api&user", enforce.Request{Domain: "api", Descriptors: []enforce.Descriptor{
 			{Entries: []rules.Entry{{Key: "user"}}}}}},
 	} {
@@ -191,19 +202,25 @@ func TestParseCheck(t *testing.T) {
 		}
 	}
 	for name, query := range map[string]string{
-		"no domain":         "user=1",
-		"two domains":       "domain=a&domain=b&user=1",
-		"no descriptor":     "domain=api",
-		"empty descriptor":  "domain=api&descriptor=",
-		"bad escape":        "domain=api&user=%zz",
-		"not UTF-8":         "domain=api&user=%ff",
-		"no name":           "domain=api&=1",
-		"hits not a number": "domain=api&user=1&hits=6O",
-		"hits negative":     "domain=api&user=1&hits=-1",
-		"hits fraction":     "domain=api&user=1&hits=1.5",
-		"hits too large":    "domain=api&user=1&hits=18446744073709551616",
-		"hits twice":        "domain=api&user=1&hits=1&hits=2",
-		"too many entries":  "domain=api&" + strings.Repeat("a=1&", 65),
+		"no domain":             "user=1",
+		"two domains":           "domain=a&domain=b&user=1",
+		"no descriptor":         "domain=api",
+		"empty descriptor":      "domain=api&descriptor=",
+		"bad escape":            "domain=api&user=%zz",
+		"not UTF-8":             "domain=api&user=%ff",
+		"no name":               "domain=api&=1",
+		"hits not a number":     "domain=api&user=1&hits=6O",
+		"hits negative":         "domain=api&user=1&hits=-1",
+		"hits fraction":         "domain=api&user=1&hits=1.5",
+		"hits too large":        "domain=api&user=1&hits=18446744073709551616",
+		"hits twice":            "domain=api&user=1&hits=1&hits=2",
+		"override of no unit":   "domain=api&user=1&override=10",
+		"override unknown unit": "domain=api&user=1&override=10/fortnight",
+		"override too large":    "domain=api&user=1&override=4294967296/second",
+		"override negative":     "domain=api&user=1&override=-1/second",
+		"override fraction":     "domain=api&user=1&override=1.5/second",
+		"override twice":        "domain=api&user=1&override=1/second&override=1/second",
+		"too many entries":      "domain=api&" + strings.Repeat("a=1&", 65),
 	} {
 		if _, err := ParseCheck(query); !errors.Is(err, ErrBadRequest) {
 			t.Errorf("%s: want ErrBadRequest, have %v", name, err)
@@ -213,6 +230,7 @@ func TestParseCheck(t *testing.T) {
 
 func FuzzParseCheck(f *testing.F) {
 	f.Add("domain=api&user=1&hits=0&descriptor=a%3Db")
+	f.Add("domain=api&user=1&override=10%2Fminute")
 	f.Fuzz(func(t *testing.T, query string) {
 		r, err := ParseCheck(query)
 		if err == nil && (r.Domain == "" || len(r.Descriptors) == 0) {
@@ -242,11 +260,11 @@ func TestK95AdminAnswersBeforeTheFirstConfiguration(t *testing.T) {
 		Metrics:  http.NotFoundHandler(),
 		NotReady: func() []string { return nil },
 		Rules:    func() (string, bool) { return "domain: api\n", loaded },
-		Explain: func(_ context.Context, domain string, entries []rules.Entry) (any, error) {
+		Explain: func(_ context.Context, domain string, d enforce.Descriptor) (any, error) {
 			if !loaded {
 				return nil, enforce.ErrNoConfig
 			}
-			return map[string]string{"domain": domain, "key": entries[0].Key}, nil
+			return map[string]string{"domain": domain, "key": d.Entries[0].Key}, nil
 		},
 	})
 	for _, c := range []struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
 	"github.com/quorate/quorate/regional/problem"
 )
@@ -13,7 +14,8 @@ import (
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {
-	case errors.Is(err, ErrBadRequest), errors.Is(err, enforce.ErrEmptyDomain), errors.Is(err, enforce.ErrNoDescriptors):
+	case errors.Is(err, ErrBadRequest), errors.Is(err, enforce.ErrEmptyDomain), errors.Is(err, enforce.ErrNoDescriptors),
+		errors.Is(err, rules.ErrOverride):
 		status = http.StatusBadRequest
 	case errors.Is(err, enforce.ErrNoConfig):
 		status = http.StatusServiceUnavailable
