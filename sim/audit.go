@@ -141,6 +141,9 @@ func (a *audit) admitted(r *region, k int, win rules.Window, cost quota.Tokens, 
 	m.meter.Admit(now, cost)
 	m.spare.Admit(now, cost)
 	t.admitted[r.name] += cost
+	if a.w.keys[k].first.Override {
+		a.w.count("admitted of an override")
+	}
 	a.cell(r).Admitted += cost
 	if a.w.healed && now >= a.w.measureFrom() {
 		t.final[r.name] += cost

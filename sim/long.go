@@ -48,7 +48,7 @@ func Long(seed uint64) Plan {
 		p.Edited = append(p.Edited, l.document(r.IntN(9)))
 	}
 	for _, user := range []string{"ann", "bob"} {
-		p.Keys = append(p.Keys, Key{"api", []rules.Entry{{Key: "user", Value: user}}})
+		p.Keys = append(p.Keys, Key{Domain: "api", Entries: []rules.Entry{{Key: "user", Value: user}}})
 	}
 	quiet := time.Duration(pick(17, 43, 97)) * time.Minute
 	storm := time.Duration(pick(2, 5, 10)) * time.Second

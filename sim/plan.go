@@ -51,6 +51,8 @@ type Region struct {
 type Key struct {
 	Domain  string
 	Entries []rules.Entry
+	// Override is the limit that requests for it bring, zero for none.
+	Override rules.Override
 }
 
 // Load is demand in one region: for one key, or for many of which some are asked

@@ -136,7 +136,7 @@ func (w *World) allowed(k int) quota.Tokens {
 		return 0
 	}
 	limit := w.keys[k].limit
-	if w.keys[k].rule.Limits[0].Windowed() {
+	if w.keys[k].first.Windowed() {
 		return 0 // what a session held counts as spent, and nothing is refilled
 	}
 	return frozen * (limit.Burst + limit.Rate.In(quota.MicrosOf(w.plan.Timing.TTL)).Tokens)
@@ -163,7 +163,7 @@ func (w *World) measureFrom() quota.Micros {
 // checkLiveness compares what each region admitted at the end with its fair share
 // of the limit, by the demand of the final load.
 func (w *World) checkLiveness(k int) {
-	if w.keys[k].rule.Limits[0].Windowed() {
+	if w.keys[k].first.Windowed() {
 		w.checkWindows(k)
 		return
 	}

@@ -42,7 +42,7 @@ func metersOf(k *key, driftPPM int64) meters {
 		return bucketMeters(limit, driftPPM)
 	}
 	most, length := limit.Burst, k.limit.Window
-	if k.rule.Limits[0].Algorithm == rules.SlidingWindowCounter {
+	if k.first.Algorithm == rules.SlidingWindowCounter {
 		most = quota.Tokens(math.Ceil(math.E * float64(most)))
 	}
 	if driftPPM > 0 {

@@ -61,6 +61,7 @@ var states = map[string]state{
 	"stale takes":                                                   reached,
 	"local debts charged":                                           reached,
 	"admitted without the store":                                    reached,
+	"admitted of an override":                                       reached,
 	"requests without a decision":                                   reached,
 	"requests that waited for a first lease":                        reached,
 	"first leases in time":                                          reached,

@@ -15,7 +15,10 @@ import (
 // times, since a token too many shows only when every bucket has had time to fill
 // and all regions then take what they can at once; and a random set of faults.
 // Half of the runs heal after a minute.
-func Swarm(seed uint64) Plan {
+func Swarm(seed uint64) Plan { return overridden(swarm(seed), seed) }
+
+// swarm is Swarm without limits that requests bring.
+func swarm(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
 	pick := func(values ...int) int { return values[r.IntN(len(values))] }
 	p := Plan{
@@ -44,7 +47,7 @@ func Swarm(seed uint64) Plan {
 		p.Edited = append(p.Edited, document(limit, float64(r.IntN(9))/10, onStoreFailure))
 	}
 	for _, user := range []string{"ann", "bob"} {
-		p.Keys = append(p.Keys, Key{"api", []rules.Entry{{Key: "user", Value: user}}})
+		p.Keys = append(p.Keys, Key{Domain: "api", Entries: []rules.Entry{{Key: "user", Value: user}}})
 	}
 	// The same storms everywhere, but where nobody asks: such shares are lent. Which
 	// these are is drawn apart, so that other worlds stay what they are.

@@ -38,8 +38,8 @@ func newSkews(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x77a1
 
 // window returns the window of the key that a clock is in, none for a key without.
 func (k *key) window(wall quota.Micros) rules.Window {
-	if l := &k.rule.Limits[0]; l.Windowed() {
-		return l.WindowAt(wall)
+	if k.first.Windowed() {
+		return k.first.WindowAt(wall)
 	}
 	return rules.Window{}
 }
@@ -60,7 +60,7 @@ var always = []rules.Window{{}}
 
 // windows returns the windows of a key in which some agent is.
 func (w *World) windows(k *key) []rules.Window {
-	if !k.rule.Limits[0].Windowed() {
+	if !k.first.Windowed() {
 		return always
 	}
 	seen := map[rules.Window]bool{}

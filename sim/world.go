@@ -51,9 +51,26 @@ type World struct {
 // key is one audited identity.
 type key struct {
 	Key
-	rule  *rules.Rule // that counts it by its first limit, whatever is edited
-	key   quota.Key   // without its window
+	rule  *rules.Rule  // that counts it, whatever is edited
+	first *rules.Limit // by which: its first limit, or that of the requests
+	key   quota.Key    // without its window
 	limit quota.Limit
+}
+
+// newKey finds what counts a key.
+func newKey(set *rules.Set, k Key) (*key, error) {
+	if !k.Override.IsZero() {
+		rule, limit, name := set.Overridden(k.Domain, k.Entries, k.Override)
+		if limit == nil {
+			return nil, fmt.Errorf("the rules let nobody override the limit of %s %v", k.Domain, k.Entries)
+		}
+		return &key{Key: k, rule: rule, first: limit, key: name, limit: limit.Limit}, nil
+	}
+	rule := set.Match(k.Domain, k.Entries)
+	if rule == nil || len(rule.Limits) == 0 {
+		return nil, fmt.Errorf("no rule limits %s %v", k.Domain, k.Entries)
+	}
+	return &key{Key: k, rule: rule, first: &rule.Limits[0], key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit}, nil
 }
 
 // newWorld assembles a run that has not begun.
@@ -73,11 +90,11 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 		truth: ledger.New(), counts: map[string]int{}, refusals: map[refusal]string{},
 	}
 	for _, k := range p.Keys {
-		rule := set.Match(k.Domain, k.Entries)
-		if rule == nil || len(rule.Limits) == 0 {
-			return nil, fmt.Errorf("no rule limits %s %v", k.Domain, k.Entries)
+		one, err := newKey(set, k)
+		if err != nil {
+			return nil, err
 		}
-		w.keys = append(w.keys, &key{Key: k, rule: rule, key: rule.Key(k.Domain, k.Entries, 0), limit: rule.Limits[0].Limit})
+		w.keys = append(w.keys, one)
 	}
 	w.audit = newAudit(w)
 	w.net = netsim.New(&w.loop, w.rand, p.Faults.Network)
@@ -195,7 +212,7 @@ func (w *World) load(l Load, from quota.Micros, goOn func() bool) {
 // request asks one agent of a region and tells the auditor.
 func (w *World) request(r *region, k int, hits uint32) {
 	id := &w.keys[k].Key
-	req := enforce.Request{Domain: id.Domain, Hits: hits, Descriptors: []enforce.Descriptor{{Entries: id.Entries}}}
+	req := enforce.Request{Domain: id.Domain, Hits: hits, Descriptors: []enforce.Descriptor{{Entries: id.Entries, Override: id.Override}}}
 	a := r.agents[0]
 	if len(r.agents) > 1 {
 		a = r.agents[w.rand.IntN(len(r.agents))]

@@ -28,6 +28,7 @@
 //	  - {domain: api, descriptor: {user: ann}}             # its name is user=ann
 //	  - {descriptor: {user: u, path: /x}, count: 1000}     # /x-1 … /x-1000, by Zipf's law
 //	  - {descriptor: {user: bob}, name: bob}
+//	  - {descriptor: {user: eve}, override: 20/minute}     # its requests bring that limit
 //
 // What there is:
 //

@@ -26,7 +26,11 @@ func Format(p sim.Plan, seed uint64) string {
 		for _, e := range k.Entries {
 			entries = append(entries, quote(e.Key)+": "+quote(e.Value))
 		}
-		b.line("  - {domain: %s, descriptor: {%s}}", quote(k.Domain), strings.Join(entries, ", "))
+		override := ""
+		if !k.Override.IsZero() {
+			override = ", override: " + k.Override.String()
+		}
+		b.line("  - {domain: %s, descriptor: {%s}%s}", quote(k.Domain), strings.Join(entries, ", "), override)
 	}
 	b.line("regions:")
 	for _, r := range p.Regions {

@@ -29,6 +29,12 @@ func (r *reader) keys(f field, set *rules.Set, p *sim.Plan) (groups []group) {
 			"name":       func(f field) { g.name = r.text(f) },
 			"count":      func(f field) { g.count = int(r.whole(f, 1, maxKeys)) },
 			"descriptor": func(f field) { one.Entries = r.entries(f) },
+			"override": func(f field) {
+				var err error
+				if one.Override, err = rules.ParseOverride(r.text(f)); err != nil && f.value.Value != "" {
+					r.problem(f.value, f.path, "%v", err)
+				}
+			},
 		})
 		switch {
 		case there == nil:
@@ -52,7 +58,11 @@ func (r *reader) keys(f field, set *rules.Set, p *sim.Plan) (groups []group) {
 				k.Entries = append([]rules.Entry(nil), one.Entries...)
 				k.Entries[len(k.Entries)-1].Value += fmt.Sprintf("-%d", i+1)
 			}
-			if rule := set.Match(k.Domain, k.Entries); i == 0 && set != nil && (rule == nil || len(rule.Limits) == 0) {
+			switch {
+			case i > 0 || set == nil || limitOf(set, k) != nil:
+			case !k.Override.IsZero():
+				r.problem(item.value, item.path, "the limit of %s of the domain %s cannot be overridden; say `allow_override: true` in the rules", keyName(k.Entries), k.Domain)
+			default:
 				r.problem(item.value, item.path, "no rule limits %s of the domain %s", keyName(k.Entries), k.Domain)
 			}
 			p.Keys = append(p.Keys, k)
@@ -60,6 +70,18 @@ func (r *reader) keys(f field, set *rules.Set, p *sim.Plan) (groups []group) {
 		groups = append(groups, g)
 	}
 	return groups
+}
+
+// limitOf returns the limit that a key is audited for, nil for none.
+func limitOf(set *rules.Set, k sim.Key) *rules.Limit {
+	if !k.Override.IsZero() {
+		_, l, _ := set.Overridden(k.Domain, k.Entries, k.Override)
+		return l
+	}
+	if rule := set.Match(k.Domain, k.Entries); rule != nil && len(rule.Limits) > 0 {
+		return &rule.Limits[0]
+	}
+	return nil
 }
 
 func (r *reader) entries(f field) (entries []rules.Entry) {

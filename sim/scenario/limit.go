@@ -211,11 +211,11 @@ func (r *reader) edits(f field, set *rules.Set, p *sim.Plan) {
 		}
 		p.Edited = append(p.Edited, sources)
 		for _, k := range p.Keys {
-			was, is := set.Match(k.Domain, k.Entries), edited.Match(k.Domain, k.Entries)
-			if was == nil || len(was.Limits) == 0 {
+			was, is := limitOf(set, k), limitOf(edited, k)
+			if was == nil {
 				continue // said where the key stands
 			}
-			if is == nil || len(is.Limits) == 0 || is.Limits[0].Capacity != was.Limits[0].Capacity || is.Limits[0].Algorithm != was.Limits[0].Algorithm {
+			if is == nil || is.Capacity != was.Capacity || is.Algorithm != was.Algorithm {
 				r.problem(item.value, item.path, "an edit cannot change rate and burst, or how they are counted, and this one does for %s", keyName(k.Entries))
 				break
 			}

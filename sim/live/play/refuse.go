@@ -81,13 +81,16 @@ func (s *stage) refuse() (problems rules.Problems) {
 	return problems
 }
 
-// counted says where a key is counted in windows, and why that is not possible here.
+// counted says where a key is counted in a way that is not possible here, and why.
 func (s *stage) counted() (path, why string) {
 	set, err := rules.Parse(s.Plan.Rules)
 	if err != nil {
 		return "", ""
 	}
 	for _, k := range s.Plan.Keys {
+		if !k.Override.IsZero() {
+			return "keys", "limits that requests bring are played in virtual time only"
+		}
 		r := set.Match(k.Domain, k.Entries)
 		if r == nil || len(r.Limits) == 0 {
 			continue
