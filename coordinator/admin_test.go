@@ -275,6 +275,33 @@ func TestLoweredLimitIsRecalled(t *testing.T) {
 
 // Of a limit that counts in windows the newest one with an account is explained: which
 // one the agents are in is not known to a coordinator.
+func TestOverridesAreExplained(t *testing.T) {
+	c := newCluster(t, 1)
+	c.rules("domain: api\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 100}}\n  - {key: fixed, allow_override: false, rate_limit: {unit: day, requests_per_unit: 100}}\n")
+	client, ctx := admin(t, c.members[0]), context.Background()
+	for _, tt := range []struct{ entry, rule, key, why string }{
+		{"user", "api/user", "api|user=ada##override+60+7", "takes the place of the rule's: 7 per minute"},
+		{"guest", "api#override", "api|guest=ada##override+60+7", "no rule matches, so the request's own limit counts: 7 per minute"},
+		{"fixed", "api/fixed", "api|fixed=ada", "is ignored: the rule `api/fixed` has `allow_override: false`"},
+	} {
+		resp, err := client.Explain(ctx, &quoratev1.ExplainRequest{Domain: "api", Entries: []*quoratev1.Entry{{Key: tt.entry, Value: "ada"}}, Override: "7/minute"})
+		if err != nil || len(resp.GetLimits()) != 1 {
+			t.Fatalf("%s: have %v, %v", tt.entry, resp, err)
+		}
+		l, said := resp.GetLimits()[0], resp.GetConsidered()
+		if l.GetRule() != tt.rule || l.GetAccount().GetKey() != tt.key || !strings.Contains(said[len(said)-1], tt.why) {
+			t.Errorf("%s: have %v", tt.entry, resp)
+		}
+		if tt.entry != "fixed" && l.GetAccount().GetPool().GetBurstMicrotokens() != 7*int64(quota.Token) {
+			t.Errorf("%s: have %v, want all of it in the pool", tt.entry, l)
+		}
+	}
+	_, err := client.Explain(ctx, &quoratev1.ExplainRequest{Domain: "api", Entries: []*quoratev1.Entry{{Key: "user", Value: "ada"}}, Override: "7/fortnight"})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "give one of second, minute") {
+		t.Errorf("have %v", err)
+	}
+}
+
 func TestWindowsAreExplained(t *testing.T) {
 	c := newCluster(t, 1)
 	c.rules(`domain: api

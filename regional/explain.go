@@ -103,9 +103,12 @@ func (a *Agent) explain(ctx context.Context, domain string, d enforce.Descriptor
 		return nil, enforce.ErrNoConfig
 	}
 	rule, considered := ad.Set.Explain(domain, entries)
-	own, considered := overridden(ad.Set, rule, considered, domain, d)
-	if own.limit != nil {
-		rule = own.rule
+	whose, own, key, line := ad.Set.ExplainOverride(domain, entries, d.Override)
+	if line != "" {
+		considered = append(considered, line)
+	}
+	if own != nil {
+		rule = whose
 	}
 	x := Explanation{
 		Region: a.cfg.Region, Domain: domain, Version: ad.Version, Reason: enforce.NoRule,
@@ -124,7 +127,7 @@ func (a *Agent) explain(ctx context.Context, domain string, d enforce.Descriptor
 			LeasesForUS: int64(max(0, s.Deadline-s.Now)), Config: s.Config,
 		}
 	}
-	if len(rule.Limits) == 0 && own.limit == nil {
+	if len(rule.Limits) == 0 && own == nil {
 		return x, nil
 	}
 	looked, err := a.enforcer.Look(ctx, time.Since(a.start), enforce.Request{
@@ -143,8 +146,8 @@ func (a *Agent) explain(ctx context.Context, domain string, d enforce.Descriptor
 	if b.Limit != nil {
 		x.Binding = b.Limit.Name
 	}
-	if own.limit != nil {
-		x.Limits = []LimitExplanation{a.explainLimit(ctx, ad, own.limit, own.key, s)}
+	if own != nil {
+		x.Limits = []LimitExplanation{a.explainLimit(ctx, ad, own, key, s)}
 		return x, nil
 	}
 	for i := range rule.Limits {
@@ -156,33 +159,6 @@ func (a *Agent) explain(ctx context.Context, domain string, d enforce.Descriptor
 		x.Limits = append(x.Limits, a.explainLimit(ctx, ad, l, key, s))
 	}
 	return x, nil
-}
-
-// override is the limit that a request has brought, where it counts.
-type override struct {
-	rule  *rules.Rule
-	limit *rules.Limit // nil where it does not
-	key   quota.Key
-}
-
-// overridden says what becomes of the limit that the request has brought.
-func overridden(set *rules.Set, matched *rules.Rule, considered []string, domain string, d enforce.Descriptor) (override, []string) {
-	if d.Override.IsZero() {
-		return override{}, considered
-	}
-	var o override
-	o.rule, o.limit, o.key = set.Overridden(domain, d.Entries, d.Override)
-	switch {
-	case o.limit != nil && matched != nil:
-		considered = append(considered, fmt.Sprintf("the request's own limit takes the place of the rule's: %s", o.limit))
-	case o.limit != nil:
-		considered = append(considered, fmt.Sprintf("no rule matches, so the request's own limit counts: %s", o.limit))
-	case matched != nil:
-		considered = append(considered, fmt.Sprintf("the request's own limit is ignored, as rule `%s` has allow_override: false", matched.ID))
-	case set.HasDomain(domain):
-		considered = append(considered, "the request's own limit is ignored, as the domain has allow_override: false")
-	}
-	return o, considered
 }
 
 func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, l *rules.Limit, key quota.Key, s bucket.State) LimitExplanation {

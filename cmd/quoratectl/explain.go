@@ -60,7 +60,7 @@ func toExplained(l *quoratev1.ExplainedLimit) explained {
 }
 
 func (t *tool) explainCommand() *cobra.Command {
-	var domain string
+	var domain, override string
 	var trace bool
 	c := &cobra.Command{
 		Use: "explain --domain DOMAIN key=value...", Short: "Explain what limits a request, and who holds what of the limit",
@@ -76,7 +76,12 @@ func (t *tool) explainCommand() *cobra.Command {
 				return cli.Fail(cli.Usage, fmt.Errorf("explain needs a domain and at least one key=value"),
 					"For example: quoratectl explain --domain api user=alice")
 			}
-			q := &quoratev1.ExplainRequest{Domain: domain}
+			if override != "" {
+				if _, err := rules.ParseOverride(override); err != nil {
+					return cli.Usagef("--override: %v", err)
+				}
+			}
+			q := &quoratev1.ExplainRequest{Domain: domain, Override: override}
 			for _, a := range args {
 				key, value, _ := strings.Cut(a, "=")
 				if key == "" {
@@ -92,6 +97,7 @@ func (t *tool) explainCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&domain, "domain", "", "domain of the request")
+	c.Flags().StringVar(&override, "override", "", "limit that the request brings, like 10/minute")
 	c.Flags().BoolVar(&trace, "trace", false, "also print what was considered when a rule was found")
 	return c
 }

@@ -260,6 +260,9 @@ func (n *fakeNode) Explain(ctx context.Context, q *quoratev1.ExplainRequest) (*q
 		words = append(words, e.GetKey()+"="+e.GetValue())
 	}
 	a := &quoratev1.ExplainResponse{RulesVersion: n.cluster.version, Considered: []string{"user: " + strings.Join(words, " ")}}
+	if o := q.GetOverride(); o != "" {
+		a.Considered = append(a.Considered, "override: "+o)
+	}
 	if q.GetEntries()[0].GetKey() == "user" {
 		a.Limits = []*quoratev1.ExplainedLimit{{Rule: "api/user", Account: alice, AccountOpen: true, Algorithm: "token_bucket", Demand: []*quoratev1.RegionDemand{
 			{Region: "ap", ReportedUs: -1},

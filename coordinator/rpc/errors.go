@@ -23,6 +23,7 @@ var codesOf = []struct {
 	{ErrTooLarge, codes.InvalidArgument},
 	{ErrRulesDir, codes.FailedPrecondition},
 	{ledger.ErrRules, codes.InvalidArgument},
+	{rules.ErrOverride, codes.InvalidArgument},
 	{ledger.ErrInvalid, codes.InvalidArgument},
 	{ledger.ErrVersion, codes.Aborted},
 	{ledger.ErrUnknownRegion, codes.NotFound},

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/quorate/quorate/coordinator/ledger"
@@ -18,12 +19,27 @@ func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest
 	for _, e := range req.GetEntries() {
 		entries = append(entries, rules.Entry{Key: e.GetKey(), Value: e.GetValue()})
 	}
+	var o rules.Override
+	if text := req.GetOverride(); text != "" {
+		var err error
+		if o, err = rules.ParseOverride(text); err != nil {
+			return nil, a.toStatus(fmt.Errorf("override: %w", err))
+		}
+	}
 	resp := &quoratev1.ExplainResponse{}
 	err := a.read(ctx, func(v View) {
 		c := v.Ledger.Current()
 		resp.RulesVersion = c.RulesVersion
 		rule, trace := c.Rules().Explain(req.GetDomain(), entries)
 		resp.Considered = trace
+		whose, own, key, line := c.Rules().ExplainOverride(req.GetDomain(), entries, o)
+		if line != "" {
+			resp.Considered = append(resp.Considered, line)
+		}
+		if own != nil {
+			resp.Limits = append(resp.Limits, explain(v, whose, own, key))
+			return
+		}
 		if rule == nil {
 			return
 		}
@@ -31,17 +47,17 @@ func (a adminService) Explain(ctx context.Context, req *quoratev1.ExplainRequest
 			resp.Limits = append(resp.Limits, &quoratev1.ExplainedLimit{Rule: rule.ID, Unlimited: true})
 		}
 		for i := range rule.Limits {
-			resp.Limits = append(resp.Limits, explain(v, rule, i, keyOf(v, rule, req.GetDomain(), entries, i)))
+			resp.Limits = append(resp.Limits, explain(v, rule, &rule.Limits[i], keyOf(v, rule, req.GetDomain(), entries, i)))
 		}
 	})
 	return resp, err
 }
 
-func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedLimit {
-	limit := rule.Limits[i].Limit
+func explain(v View, rule *rules.Rule, l *rules.Limit, k quota.Key) *quoratev1.ExplainedLimit {
+	limit := l.Limit
 	m := &quoratev1.ExplainedLimit{
-		Rule: rule.ID, LimitName: rule.Limits[i].Name,
-		Algorithm: rule.Limits[i].Algorithm.String(), Shape: rule.Limits[i].Shape,
+		Rule: rule.ID, LimitName: l.Name,
+		Algorithm: l.Algorithm.String(), Shape: l.Shape,
 	}
 	acct := v.Ledger.Account(k)
 	shown := acct
@@ -50,7 +66,7 @@ func explain(v View, rule *rules.Rule, i int, k quota.Key) *quoratev1.ExplainedL
 	}
 	m.Account = accountOf(v, shown)
 	m.Account.Holders = nil
-	if acct == nil && rule.Limits[i].Windowed() {
+	if acct == nil && l.Windowed() {
 		m.Account.Key, _, _ = strings.Cut(m.Account.Key, "#") // of no window in particular
 	}
 	demand := v.Term.Demand(v.Now, k)

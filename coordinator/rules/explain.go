@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quorate/quorate/coordinator/quota"
 )
 
 // maxListed bounds how many siblings a line of a trace names.
@@ -45,6 +47,25 @@ func (s *Set) Explain(domain string, entries []Entry) (*Rule, []string) {
 		t.say("rule %s: %s", quoted(n.rule.ID), n.rule.facts().summary())
 	}
 	return n.rule, t
+}
+
+// ExplainOverride does what Overridden does and says what becomes of the override; the
+// line is empty without one, and where no document has the domain.
+func (s *Set) ExplainOverride(domain string, entries []Entry, o Override) (rule *Rule, limit *Limit, key quota.Key, line string) {
+	rule, limit, key = s.Overridden(domain, entries, o)
+	matched := s.Match(domain, entries)
+	switch {
+	case o.IsZero() || !s.HasDomain(domain) || len(entries) == 0:
+	case limit != nil && matched != nil:
+		line = fmt.Sprintf("the request's own limit takes the place of the rule's: %s", limit)
+	case limit != nil:
+		line = fmt.Sprintf("no rule matches, so the request's own limit counts: %s", limit)
+	case matched != nil:
+		line = fmt.Sprintf("the request's own limit is ignored: the rule %s has `allow_override: false`", quoted(matched.ID))
+	default:
+		line = fmt.Sprintf("the request's own limit is ignored: the domain %s has `allow_override: false`", quoted(domain))
+	}
+	return rule, limit, key, line
 }
 
 type trace []string

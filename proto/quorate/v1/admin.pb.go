@@ -1116,9 +1116,11 @@ func (x *Entry) GetValue() string {
 }
 
 type ExplainRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
-	Entries       []*Entry               `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Domain  string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
+	Entries []*Entry               `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	// override is the limit that the request brings, as 10/minute; empty for none.
+	Override      string `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,6 +1167,13 @@ func (x *ExplainRequest) GetEntries() []*Entry {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *ExplainRequest) GetOverride() string {
+	if x != nil {
+		return x.Override
+	}
+	return ""
 }
 
 type RegionDemand struct {
@@ -1758,10 +1767,11 @@ const file_quorate_v1_admin_proto_rawDesc = "" +
 	"\x0etotal_accounts\x18\x02 \x01(\x03R\rtotalAccounts\"/\n" +
 	"\x05Entry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"U\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"q\n" +
 	"\x0eExplainRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12+\n" +
-	"\aentries\x18\x02 \x03(\v2\x11.quorate.v1.EntryR\aentries\"\xfa\x01\n" +
+	"\aentries\x18\x02 \x03(\v2\x11.quorate.v1.EntryR\aentries\x12\x1a\n" +
+	"\boverride\x18\x03 \x01(\tR\boverride\"\xfa\x01\n" +
 	"\fRegionDemand\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12$\n" +
 	"\x0earrivals_per_s\x18\x02 \x01(\x01R\farrivalsPerS\x12$\n" +
