@@ -14,6 +14,9 @@ type Balance struct {
 	Unspent  quota.Micros
 	Capacity quota.Capacity
 	Epoch    quota.Epoch
+	// Held is the part of the burst that drawn tokens have: the level gets no higher than
+	// beside it.
+	Held quota.Tokens
 	// Of a sliding window: how long until all places are free, and once something has
 	// been admitted now, which is never 0; and how long whoever has just been denied
 	// waits, 0 where nobody has asked.
@@ -45,7 +48,8 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 		if !live {
 			b.Holding, b.Capacity = OnHold, rec.Lease // a loan is never held longer
 		}
-		b.Level, b.Unspent = b.Capacity.Refill(rec.Level, at-rec.At)
+		b.Level, b.Unspent = rec.refill(b.Capacity, rec.Level, rec.At, at)
+		b.Held = rec.held(at)
 		return b, at
 	}
 
@@ -79,7 +83,8 @@ func (r Region) balance(time, high quota.Micros, rec Record, found bool, st Stan
 		// shows what was cut then. A bucket that was never touched was cut to Base.
 		level = min(level, st.Base)
 	}
-	b.Level, b.Unspent = st.Refill(level, at-max(rec.At, st.Since))
+	b.Level, b.Unspent = rec.refill(st.Capacity, level, max(rec.At, st.Since), at)
+	b.Held = rec.held(at)
 	return b, at
 }
 
@@ -139,7 +144,7 @@ func wait(b Balance, level, want quota.Tokens) quota.Micros {
 }
 
 const (
-	slack     = quota.Second                // beyond full, for the rounding of the scripts
+	slack     = quota.Second                // beyond full, for the rounding of the scripts, and DrawSpan that drawn tokens keep a bucket from it
 	leaseLife = 3600 * quota.Second         // an idle lease outlives its refill by this
 	maxLife   = 7300 * 86400 * quota.Second // above MaxPeriod: shorter would refill a bucket that time has not
 )
@@ -176,8 +181,9 @@ func toFull(level quota.Tokens, c quota.Capacity) quota.Micros {
 }
 
 // Merge returns asks with at most one ask per key: the costs of asks for the
-// same key are added, the first one's other fields count. index[i] is where the
-// verdict on asks[i] will be; it is nil when nothing had to be merged.
+// same key are added, of what they ask for ahead the most counts, and else the first
+// one's fields. index[i] is where the verdict on asks[i] will be; it is nil when nothing
+// had to be merged.
 func Merge(asks []Ask) (merged []Ask, index []int) {
 	for i := range asks {
 		for j := range i {
@@ -200,13 +206,14 @@ func merge(asks []Ask) (merged []Ask, index []int) {
 			merged = append(merged, a)
 		} else {
 			merged[j].Cost = max(-quota.MaxTokens, min(merged[j].Cost+a.Cost, quota.MaxTokens))
+			merged[j].Ahead = max(merged[j].Ahead, a.Ahead)
 		}
 		index[i] = j
 	}
 	return merged, index
 }
 
-// Spread undoes Merge on the verdicts.
+// Spread undoes Merge on the verdicts. What was drawn ahead is the first one's.
 func Spread(verdicts []Verdict, index []int) []Verdict {
 	if index == nil {
 		return verdicts
@@ -214,6 +221,7 @@ func Spread(verdicts []Verdict, index []int) []Verdict {
 	out := make([]Verdict, len(index))
 	for i, j := range index {
 		out[i] = verdicts[j]
+		verdicts[j].Grant = Grant{}
 	}
 	return out
 }

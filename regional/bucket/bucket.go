@@ -70,6 +70,9 @@ type Ask struct {
 	// Settle says that Cost was spent already: it is charged whatever the level is,
 	// down to -Debt.
 	Settle bool
+	// Ahead is how much to draw ahead, beside Cost: 0 is nothing. It is all, a part or
+	// nothing of it that is drawn, and nothing where the take is denied.
+	Ahead quota.Tokens
 }
 
 // Charge is what was admitted for a key while the store was away.
@@ -150,10 +153,14 @@ type Record struct {
 	Aim quota.Tokens
 	// Away is until when the standing share is on loan to another region, whatever
 	// becomes of the session; 0 for never.
-	Away     quota.Micros
-	Epoch    quota.Epoch
-	Session  quota.SessionID
-	Released bool
+	Away quota.Micros
+	// Drawn is what was drawn ahead in the slot that ends at DrawnUntil, used or not, in
+	// whatever session.
+	Drawn      quota.Tokens
+	DrawnUntil quota.Micros
+	Epoch      quota.Epoch
+	Session    quota.SessionID
+	Released   bool
 	// Surrendered is the answer to the assignment of Epoch, for repeats.
 	Surrendered quota.Tokens
 	Incarnation string
@@ -221,4 +228,6 @@ type Verdict struct {
 	Full quota.Micros
 	// Fresh is that of Balance.
 	Fresh quota.Micros
+	// Grant is what was drawn ahead; Level still has it.
+	Grant Grant
 }

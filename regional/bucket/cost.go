@@ -7,7 +7,8 @@ import "github.com/quorate/quorate/coordinator/quota"
 //	cost > 0  takes it. Admitted when the bucket holds it; with a Debt also when its
 //	          level is above zero and does not fall below -Debt.
 //	cost = 0  looks. With a Debt admitted while the level is above zero.
-//	cost < 0  gives it back, up to the burst in force. Admitted always.
+//	cost < 0  gives it back, up to the burst in force less what is drawn ahead.
+//	          Admitted always.
 //	Settle    takes what is there, down to -Debt. Admitted always.
 //
 // A sliding window is given back the places of its youngest admissions: of a log up to
@@ -42,8 +43,9 @@ func (a *Ask) charge(b *Balance, cost quota.Tokens, n int) {
 	case cost < 0 && b.Fresh > 0:
 		b.Level += giveBack(-cost, int64(n), b.Back)
 	case cost < 0:
-		b.Level = give(b.Level, -cost, int64(n), b.Capacity.Burst)
-		if b.Level >= b.Capacity.Burst {
+		full := room(b.Capacity.Burst, b.Held)
+		b.Level = give(b.Level, -cost, int64(n), full)
+		if b.Level >= full {
 			b.Unspent = 0 // as a full bucket has none
 		}
 	case a.Settle:

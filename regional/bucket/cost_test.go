@@ -69,7 +69,7 @@ func TestOneOfARunMakesADebt(t *testing.T) {
 	} {
 		s := region()
 		a := owing("k", 0, tc.debt, share)
-		_, n, _ := s.TakeRuns(start, []Ask{a}, []Run{{Count: 100, Costs: []quota.Tokens{quota.Tokens(tc.cost) * quota.Token}}})
+		_, n, _, _ := s.TakeRuns(start, []Ask{a}, []Run{{Count: 100, Costs: []quota.Tokens{quota.Tokens(tc.cost) * quota.Token}}})
 		v := take(s, start, ask("k", 0, share))
 		if n[0] != tc.want || v.Level.String() != tc.level {
 			t.Errorf("%s: have %d admitted and %v left, want %d and %s", tc.reason, n[0], v.Level, tc.want, tc.level)

@@ -19,6 +19,12 @@
 // is away, and it begins again empty. What a region borrows comes beside its lease
 // and ends by itself.
 //
+// Of a hot key a take draws tokens ahead, by which whoever drew them admits requests
+// without the store for a tenth of a second at most. The record counts them as long:
+// the level and what is still usable of the drawn tokens are never more than the burst
+// together, and grow at the rate only, since nothing is returned and what is not used is
+// gone. So every bound that holds without draws holds with them: see draw.go.
+//
 // A bucket of a fixed window has no rate: its record is kept until the window is over,
 // and not until it is full. A sliding window has no tokens to refill but places that are
 // occupied: see Window.

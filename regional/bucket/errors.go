@@ -17,9 +17,10 @@ var (
 	ErrExpired = errors.New("the session's deadline has passed in this region")
 	// ErrStaleEpoch: a newer assignment of the session was applied before.
 	ErrStaleEpoch = errors.New("a newer assignment was applied before")
-	// ErrSettling: the share is lent and not all agents know it yet; ask again after
-	// Notice.
-	ErrSettling = errors.New("the loan is not known to all agents of the region yet")
+	// ErrSettling: it is applied, but agents may still use more than it says. The share is
+	// lent and not all agents know it yet: ask again after Notice. Or more is drawn ahead
+	// than the region has now: ask again after DrawSpan.
+	ErrSettling = errors.New("applied, but agents of the region may still use more than it leaves them")
 	// ErrOldConfig: a newer configuration was adopted before.
 	ErrOldConfig = errors.New("a newer configuration was adopted before")
 	// ErrRange: an amount is negative, too large, or its period too long.
@@ -51,8 +52,8 @@ func (a *Ask) Valid() error {
 	if a.Debt != 0 && a.Standing.Window != NoWindow {
 		return fmt.Errorf("debt of %d micro-tokens in a sliding window: %w", a.Debt, ErrRange)
 	}
-	if a.Cost < -quota.MaxTokens || a.Cost > quota.MaxTokens || a.Debt < 0 || a.Debt > quota.MaxTokens {
-		return fmt.Errorf("cost %d, debt %d micro-tokens: %w", a.Cost, a.Debt, ErrRange)
+	if a.Cost < -quota.MaxTokens || a.Cost > quota.MaxTokens || a.Debt < 0 || a.Debt > quota.MaxTokens || a.Ahead < 0 || a.Ahead > quota.MaxTokens {
+		return fmt.Errorf("cost %d, debt %d, ahead %d micro-tokens: %w", a.Cost, a.Debt, a.Ahead, ErrRange)
 	}
 	return a.Standing.Valid()
 }

@@ -56,7 +56,7 @@ func TestRunsEqualOneRequestAfterTheOther(t *testing.T) {
 		}
 
 		oneByOne := s.Clone()
-		before, admitted, _ := s.TakeRuns(now, asks, runs)
+		before, admitted, _, _ := s.TakeRuns(now, asks, runs)
 		for i, r := range runs {
 			for place := range r.Count {
 				single := append([]Ask(nil), asks...)

@@ -94,7 +94,9 @@ func (s *Store) find(key quota.Key) (Record, bool) {
 // never be in force again.
 func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce quota.Capacity, standing Standing) {
 	if rec.Session != s.region.Session {
+		drawn, until := rec.Drawn, rec.DrawnUntil
 		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away}
+		rec.Drawn, rec.DrawnUntil = drawn, until
 	}
 	rec.Incarnation = s.region.Incarnation
 	life := standing.life(rec.Level, inForce, rec.Epoch > 0, rec.Away-now)
@@ -110,17 +112,23 @@ func (s *Store) Take(now quota.Micros, asks []Ask) (admitted bool, verdicts []Ve
 	for i := range merged {
 		run.Costs[i] = merged[i].Cost
 	}
-	start, n, waits := s.TakeRuns(now, merged, []Run{run})
+	start, n, waits, grants := s.TakeRuns(now, merged, []Run{run})
 	Await(start, waits[0])
-	return n[0] == 1, Spread(Verdicts(merged, start, 0, n[0]), index)
+	verdicts = Verdicts(merged, start, 0, n[0])
+	for i, g := range grants {
+		verdicts[i].Grant = g
+	}
+	return n[0] == 1, Spread(verdicts, index)
 }
 
 // TakeRuns serves many requests for the same buckets, each of them once in asks
 // (whose costs are ignored), as if they came one after another: runs says in which
 // order, and what each asks for. It returns the buckets as they were before the
 // first request, and of each run how many requests were admitted, and how long those
-// wait for each sliding window that were not.
-func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Balance, admitted []int, waits [][]quota.Micros) {
+// wait for each sliding window that were not. Where asks want to draw ahead, that is done
+// after all runs, if one request was admitted at least, and grants says how much of each
+// bucket; else it is nil.
+func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Balance, admitted []int, waits [][]quota.Micros, grants []Grant) {
 	high := max(now, s.high)
 	start = make([]Balance, len(asks))
 	ats := make([]quota.Micros, len(asks))
@@ -140,9 +148,16 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 		r.Charge(asks, left, admitted[i])
 		waits[i] = r.occupy(frames, left, admitted[i])
 	}
+	if slices.ContainsFunc(asks, func(a Ask) bool { return a.Ahead > 0 }) {
+		grants = make([]Grant, len(asks))
+	}
+	draws := grants != nil && slices.ContainsFunc(admitted, func(n int) bool { return n > 0 })
 	for i, a := range asks {
+		rec, _ := s.find(a.Key)
+		if draws {
+			grants[i] = s.region.draw(&a, &left[i], &rec, high, ats[i])
+		}
 		if b := left[i]; b.changed {
-			rec, _ := s.find(a.Key)
 			if a.Standing.Window != NoWindow {
 				s.keep(now, a.Key, rec, frames[i])
 				continue
@@ -154,7 +169,7 @@ func (s *Store) TakeRuns(now quota.Micros, asks []Ask, runs []Run) (start []Bala
 			s.write(now, a.Key, rec, b.Capacity, a.Standing)
 		}
 	}
-	return start, admitted, waits
+	return start, admitted, waits, grants
 }
 
 // Charge takes tokens that were admitted while the store was away. A level may
@@ -200,6 +215,9 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 		if a.Lend > 0 && s.high < min(rec.At+Notice, rec.Away) {
 			return answer, fmt.Errorf("lend %q: %w", a.Key, ErrSettling)
 		}
+		if rec.unsettled(s.high, a.Lease.Burst) {
+			return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrSettling)
+		}
 		return answer, nil
 	case s.high >= s.region.Deadline:
 		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrExpired)
@@ -216,6 +234,7 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 	}
 	b, at := s.region.balance(now, s.high, rec, found, st, ModeStanding)
 	next := Record{At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release, Away: rec.Away}
+	next.Drawn, next.DrawnUntil = rec.Drawn, rec.DrawnUntil
 	credit, inForce := a.Credit, st.Capacity
 	if !a.Release {
 		next.Lease, inForce = a.Lease, a.Lease
@@ -234,7 +253,7 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 	}
 	// The time not yet turned into tokens is given up: at the new rate it would
 	// be worth more than it was earned at.
-	next.Level, next.Surrendered = deposit(b.Level, credit, a.Lease.Burst+next.Loan.Burst)
+	next.Level, next.Surrendered = deposit(b.Level, credit, room(a.Lease.Burst+next.Loan.Burst, next.held(s.high)))
 	if a.Home && next.Away > 0 {
 		next.Away = 0
 		delete(s.lent, a.Key)
@@ -247,6 +266,9 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 	}
 	s.write(now, a.Key, next, inForce, st)
 	answer.Surrendered = next.Surrendered
+	if next.unsettled(s.high, a.Lease.Burst) {
+		return answer, fmt.Errorf("apply assignment %d of %q: %w", a.Epoch, a.Key, ErrSettling)
+	}
 	if a.Lend > 0 {
 		return answer, fmt.Errorf("lend %q: %w", a.Key, ErrSettling)
 	}

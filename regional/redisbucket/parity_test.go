@@ -352,7 +352,7 @@ func (w *twins) takeTogether() {
 			}
 			continue
 		}
-		left, admitted, waits := w.ref.TakeRuns(w.now, x.group.asks, x.runs)
+		left, admitted, waits, _ := w.ref.TakeRuns(w.now, x.group.asks, x.runs)
 		for i, r := range x.runs {
 			bucket.Await(left, waits[i])
 			for place := range r.Count {
