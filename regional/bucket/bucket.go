@@ -71,7 +71,8 @@ type Ask struct {
 	// down to -Debt.
 	Settle bool
 	// Ahead is how much to draw ahead, beside Cost: 0 is nothing. It is all, a part or
-	// nothing of it that is drawn, and nothing where the take is denied.
+	// nothing of it that is drawn, and nothing where no request is admitted that is served
+	// with it.
 	Ahead quota.Tokens
 }
 

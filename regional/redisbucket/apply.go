@@ -155,14 +155,14 @@ func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok 
 		fields, err = s.cluster.readBucket(ctx, key)
 	} else {
 		err = s.guard(ctx, "read", func(c *redis.Client) error {
-			fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease", "away").Result()
+			fields, err = c.HMGet(ctx, s.bucketKey(key), "level", "at", "inc", "lease", "away", "drawn").Result()
 			return err
 		})
 	}
 	if err != nil {
 		return rec, false, err
 	}
-	if len(fields) != 5 || fields[0] == nil {
+	if len(fields) != 6 || fields[0] == nil {
 		return rec, false, nil
 	}
 	text := func(i int) string { t, _ := fields[i].(string); return t }
@@ -173,6 +173,10 @@ func (s *Store) Read(ctx context.Context, key quota.Key) (rec bucket.Record, ok 
 	if away := text(4); away != "" {
 		until, bad := strconv.ParseInt(away, 10, 64)
 		rec.Away, err = quota.Micros(until), errors.Join(err, bad)
+	}
+	if slot := text(5); slot != "" {
+		_, bad := fmt.Sscanf(slot, "%d %d", &rec.Drawn, &rec.DrawnUntil)
+		err = errors.Join(err, bad)
 	}
 	if lease := text(3); lease != "" {
 		err = errors.Join(err, parseLease(lease, &rec))

@@ -70,6 +70,7 @@ func TestCluster(t *testing.T) {
 		{"K26 what a denied request was charged is given back", testK26},
 		{"a refund is bounded", testRefunds},
 		{"K26 negative hits on keys in all slots", testNegativeHits},
+		{"nothing is drawn ahead", testNothingIsDrawnInACluster},
 		{"sliding windows", testClusterWindows},
 		{"K53 braces in keys", testK53Cluster},
 		{"K51 the scripts are gone on every node", testK51Cluster},

@@ -97,11 +97,11 @@ func (c *clustered) apply(ctx context.Context, incarnation string, asks []bucket
 func (c *clustered) readBucket(ctx context.Context, key quota.Key) (fields []any, err error) {
 	p := partitionOf(key)
 	err = c.guard(ctx, "read", p, func() error {
-		fields, err = c.client.HMGet(ctx, c.bucketKey(key), "level", "at", "inc", "lease", "away").Result()
+		fields, err = c.client.HMGet(ctx, c.bucketKey(key), "level", "at", "inc", "lease", "away", "drawn").Result()
 		return err
 	})
 	v := c.view.Load()
-	if err != nil || v == nil || len(fields) != 5 || fields[1] == nil {
+	if err != nil || v == nil || len(fields) != 6 || fields[1] == nil {
 		return fields, err
 	}
 	text, _ := fields[1].(string)

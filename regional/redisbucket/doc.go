@@ -11,7 +11,8 @@
 //	<prefix>config          the adopted configuration, as its adopter encoded it
 //	<prefix>config:prev     the one before it
 //	<prefix>b:{<key>}       hash: level, at, inc; and with a lease
-//	                        lease = "session epoch rate per burst surrendered released"
+//	                        lease = "session epoch rate per burst surrendered released";
+//	                        and where tokens were drawn ahead drawn = "tokens until"
 //
 // A region's Redis is a single server, a primary that sentinels watch, or a
 // cluster (see Schemes). What follows is true of all of them.
@@ -26,6 +27,10 @@
 //     again.
 //   - Time is the server's TIME; no caller can pass one.
 //   - Every key a script touches is passed in KEYS.
+//   - Tokens that a take draws ahead are in the record until they are gone: its level and
+//     what is still usable of them are never more than the burst together, and grow at the
+//     rate only (draw.go of package bucket). Of requests that share a call one draws for
+//     all. What was drawn for one who has gone is lost.
 //
 // Between two identity checks (CheckEvery) an open connection can meet a server
 // that was demoted, synchronised and promoted again; the scripts then run on data
@@ -78,6 +83,11 @@
 // Each partition has a lane of its own (see lane): requests that wait for one
 // partition share its next script call, and a node that is away makes nobody wait
 // who asks another one.
+//
+// In a cluster nothing is drawn ahead. A partition has an incarnation of its own, which
+// may end while agents are connected to all others and notice nothing: when the region's
+// next incarnation begins, nobody knows how long they go on with what they have drawn of
+// that partition.
 //
 // A request that counts keys in several partitions (all limits of one descriptor
 // are in one) charges them one after the other, each in its lane. If one denies, the

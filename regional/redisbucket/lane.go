@@ -64,8 +64,10 @@ type group struct {
 	id          uint64
 	incarnation string
 	config      uint64
-	asks        []bucket.Ask // a copy: without regard to the costs
+	asks        []bucket.Ask // a copy: without regard to the costs and to what is drawn ahead
 	waiters     []*waiter
+	// ahead is how much the call draws ahead of each bucket; empty where nobody asks.
+	ahead []quota.Tokens
 }
 
 // waiter is one request in a lane.
@@ -84,6 +86,7 @@ type answer struct {
 	now      quota.Micros     // on the clock of the server that gave it
 	start    []bucket.Balance // before the request's run; shared by its group
 	place, n int              // in the run, and how many of the run were admitted
+	grants   []bucket.Grant   // nil where nothing was drawn for it
 }
 
 func newWaiter() any {
@@ -97,9 +100,11 @@ func (a *answer) result(asks []bucket.Ask) (enforce.TakeResult, error) {
 	if a.err != nil {
 		return enforce.TakeResult{}, a.err
 	}
-	return enforce.TakeResult{
-		Now: a.now, Admitted: a.place < a.n, Verdicts: bucket.Verdicts(asks, a.start, a.place, a.n),
-	}, nil
+	verdicts := bucket.Verdicts(asks, a.start, a.place, a.n)
+	for i, g := range a.grants {
+		verdicts[i].Grant = g
+	}
+	return enforce.TakeResult{Now: a.now, Admitted: a.place < a.n, Verdicts: verdicts}, nil
 }
 
 // fits reports whether a take can be served with the group's others.

@@ -209,6 +209,7 @@ func (w *twins) ask(key quota.Key) bucket.Ask {
 		Key: key, Standing: w.standing(key), Mode: bucket.Mode(rapid.IntRange(0, 3).Draw(w.t, "mode")),
 		Settle: rapid.IntRange(0, 4).Draw(w.t, "settle") == 0,
 	}
+	a.Ahead = w.ahead(key, a.Standing)
 	switch kind := rapid.IntRange(0, 3).Draw(w.t, "debt kind"); {
 	case windows[key] != bucket.NoWindow: // has none
 	case kind == 0:
@@ -217,6 +218,24 @@ func (w *twins) ask(key quota.Key) bucket.Ask {
 		a.Debt = a.Standing.Burst / 2
 	}
 	return a
+}
+
+// ahead draws how much to draw ahead of a bucket, by its standing share or its record.
+func (w *twins) ahead(key quota.Key, st bucket.Standing) quota.Tokens {
+	switch rapid.IntRange(0, 6).Draw(w.t, "ahead kind") {
+	case 0:
+		return w.tokens("ahead")
+	case 1:
+		return st.Burst / 10
+	case 2:
+		gain, _ := st.Refill(0, bucket.DrawSpan/10)
+		return gain
+	case 3, 4:
+		rec, _ := w.ref.Read(key)
+		gain, _ := rec.Lease.Refill(0, bucket.DrawSpan/quota.Micros(rapid.IntRange(2, 10).Draw(w.t, "part of a slot")))
+		return gain
+	}
+	return 0
 }
 
 func (w *twins) incarnation() string { // mostly the current one
@@ -236,7 +255,7 @@ func (w *twins) session() quota.SessionID {
 }
 
 func (w *twins) step() {
-	w.tick(quota.Micros(rapid.SampledFrom([]int64{0, 0, 1, 17, 1000, 1e6, 1e7, 3e9, 4e14, -1, -1e6, -1e10}).Draw(w.t, "time")))
+	w.tick(quota.Micros(rapid.SampledFrom([]int64{0, 0, 1, 17, 1000, 3e4, 8e4, 1e6, 1e7, 3e9, 4e14, -1, -1e6, -1e10}).Draw(w.t, "time")))
 	// Read the state of both: it advances both high-water marks.
 	w.same("state", w.ref.State(w.now), state(w.t, w.real), nil, nil)
 	switch rapid.IntRange(0, 16).Draw(w.t, "op") {
@@ -254,7 +273,7 @@ func (w *twins) step() {
 		inc := w.incarnation()
 		w.same("charge", nil, nil, w.ref.Charge(w.now, inc, charges), w.real.Charge(w.ctx, inc, charges))
 	case 11, 12:
-		session, deadline := w.session(), w.now+quota.Micros(rapid.Int64Range(-1e6, 1e10).Draw(w.t, "deadline"))
+		session, deadline := w.session(), w.now+quota.Micros(rapid.Int64Range(-1e6, rapid.SampledFrom([]int64{2e5, 1e10, 1e10}).Draw(w.t, "far")).Draw(w.t, "deadline"))
 		if w.ref.State(w.now).Session == 0 {
 			session = w.ref.State(w.now).MinSession + 1
 		}
@@ -333,7 +352,10 @@ func (w *twins) takeTogether() {
 			}
 			for range r.Count {
 				waiter := newWaiter().(*waiter)
-				waiter.asks = asks
+				waiter.asks = slices.Clone(asks)
+				for i := range asks {
+					waiter.asks[i].Ahead = w.ahead(asks[i].Key, asks[i].Standing)
+				}
 				x.group.waiters = append(x.group.waiters, waiter)
 			}
 		}
@@ -352,7 +374,18 @@ func (w *twins) takeTogether() {
 			}
 			continue
 		}
-		left, admitted, waits, _ := w.ref.TakeRuns(w.now, x.group.asks, x.runs)
+		// Of each bucket the one who asks for the most ahead counts, and the first gets it.
+		asks, first := slices.Clone(x.group.asks), make([]int, len(x.group.asks))
+		for i := range asks {
+			asks[i].Ahead, first[i] = 0, -1
+			for j, waiter := range waiters {
+				if asks[i].Ahead = max(asks[i].Ahead, waiter.asks[i].Ahead); asks[i].Ahead > 0 && first[i] < 0 {
+					first[i] = j
+				}
+			}
+		}
+		left, admitted, waits, grants := w.ref.TakeRuns(w.now, asks, x.runs)
+		j := 0
 		for i, r := range x.runs {
 			bucket.Await(left, waits[i])
 			for place := range r.Count {
@@ -360,6 +393,12 @@ func (w *twins) takeTogether() {
 				want := enforce.TakeResult{
 					Now: st.Now, Admitted: place < admitted[i], Verdicts: bucket.Verdicts(waiters[0].asks, left, place, admitted[i]),
 				}
+				for i, grant := range grants {
+					if first[i] == j {
+						want.Verdicts[i].Grant = grant
+					}
+				}
+				j++
 				have, err := waiters[0].result(waiters[0].asks)
 				w.same("take together", want, have, nil, err)
 				waiters = waiters[1:]
@@ -376,6 +415,9 @@ func (w *twins) apply() {
 		Key: key, Session: w.session(), Lease: w.capacity(key), Credit: w.tokens("credit"),
 		Epoch:   quota.Epoch(max(0, int64(rec.Epoch)+rapid.Int64Range(-1, 2).Draw(w.t, "epoch"))),
 		Release: rapid.IntRange(0, 4).Draw(w.t, "release") == 0,
+	}
+	if rec.Drawn > 0 && rapid.Bool().Draw(w.t, "about what is drawn") {
+		a.Lease.Burst = max(0, rec.Drawn+quota.Tokens(rapid.Int64Range(-1, 1).Draw(w.t, "more than drawn")))
 	}
 	a.Home = rapid.Bool().Draw(w.t, "home")
 	ask := bucket.ApplyAsk{Assignment: a, Standing: w.standing(key)}
@@ -398,6 +440,9 @@ func (w *twins) apply() {
 		loan.Capacity.Rate.Tokens = min(loan.Capacity.Rate.Tokens, quota.MaxTokens-a.Lease.Rate.Tokens)
 		loan.Credit = min(loan.Credit, quota.MaxTokens-a.Credit)
 		ask.Assignment.Loan, ask.LoanUntil = &loan, max(0, w.now+w.span("until")-quota.Second)
+		if rapid.Bool().Draw(w.t, "short loan") {
+			ask.LoanUntil = w.now + quota.Micros(rapid.Int64Range(0, int64(bucket.DrawSpan)).Draw(w.t, "until"))
+		}
 	}
 	w.applied(inc, ask)
 }

@@ -75,12 +75,16 @@ func (c *call) add(g *group) bool {
 func (c *call) compose(s *Store) {
 	c.shares, c.keys, c.nums = c.shares[:0], c.keys[:0], c.nums[:0]
 	for _, g := range c.groups {
-		c.nums = append(c.nums, int64(len(g.asks)), 0)
-		runs := len(c.nums) - 1
+		g.draws(c.to.region == "")
+		c.nums = append(c.nums, int64(len(g.asks)), 0, int64(flag(len(g.ahead) > 0)))
+		runs := len(c.nums) - 2
 		for i := range g.asks {
 			a := &g.asks[i]
 			c.keys = append(c.keys, c.to.head+string(a.Key)+c.to.tail)
 			c.nums = append(c.nums, c.share(share{a.Mode, a.Standing, a.Debt, a.Settle}))
+		}
+		for _, ahead := range g.ahead {
+			c.nums = append(c.nums, int64(ahead))
 		}
 		for from := 0; from < len(g.waiters); {
 			to := g.run(from)
@@ -180,6 +184,9 @@ func (c *call) answer(reply []int64) bool {
 			}
 			from = to
 		}
+		if reply, ok = g.grant(reply); !ok {
+			return false
+		}
 	}
 	if len(reply) != 0 {
 		return false
@@ -199,16 +206,26 @@ func charged(buckets []bucket.Balance, asks []bucket.Ask, n int) []bucket.Balanc
 	return after
 }
 
+// drawn is added to the holding in a reply where tokens are drawn ahead.
+const drawn = 8
+
 // balance reads one bucket of the reply.
 func balance(reply []int64, st *bucket.Standing) (b bucket.Balance, rest []int64, ok bool) {
 	if len(reply) < 3 {
 		return b, nil, false
 	}
+	holding := max(reply[0], -reply[0])
 	b = bucket.Balance{
-		Holding: bucket.Holding(max(reply[0], -reply[0])), Missing: reply[0] < 0,
+		Holding: bucket.Holding(holding &^ drawn), Missing: reply[0] < 0,
 		Level: quota.Tokens(reply[1]), Unspent: quota.Micros(reply[2]), Capacity: st.Capacity,
 	}
 	reply = reply[3:]
+	if holding&drawn != 0 {
+		if len(reply) == 0 || reply[0] <= 0 {
+			return b, nil, false
+		}
+		b.Held, reply = quota.Tokens(reply[0]), reply[1:]
+	}
 	if b.Holding == bucket.OnNothing {
 		b.Capacity.Rate.Tokens, b.Capacity.Burst = 0, 0
 	}

@@ -74,6 +74,15 @@ func TestTheBasicScenario(t *testing.T) {
 		t.Fatalf("apply: %+v %v", applied, err)
 	}
 	take(5, true, bucket.OnLease, quota.Whole(6))
+	fast := bucket.Standing{Capacity: quota.Capacity{Rate: quota.Rate{Tokens: quota.Whole(1000), Per: quota.Second}, Burst: quota.Whole(1000)}, Base: quota.Whole(1000)}
+	hot := bucket.Ask{Key: "hot", Cost: quota.Token, Ahead: quota.Whole(50), Standing: fast}
+	res, err := s.Take(ctx, enforce.Take{Incarnation: st.Incarnation, Config: 4, Asks: []bucket.Ask{hot}})
+	if want := (bucket.Grant{Tokens: quota.Whole(50), Span: bucket.DrawSpan}); err != nil || res.Verdicts[0].Grant != want {
+		t.Fatalf("drawn ahead: want %+v, have %+v %v", want, res, err)
+	}
+	if rec, ok, err := s.Read(ctx, "hot"); err != nil || !ok || rec.Drawn != quota.Whole(50) || rec.DrawnUntil != res.Now+bucket.DrawSpan {
+		t.Fatalf("drawn ahead: have %+v %v %v", rec, ok, err)
+	}
 	if err := s.Charge(ctx, st.Incarnation, []bucket.Charge{{Key: "k", Tokens: quota.Whole(8), Standing: share}}); err != nil {
 		t.Fatal(err)
 	}

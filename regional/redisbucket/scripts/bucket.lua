@@ -56,6 +56,18 @@ local function refill(level, elapsed, rate, per, burst)
   return level + gained, floor(rest / rate)
 end
 
+-- The same from one time to another, beside the tokens that are drawn ahead until till:
+-- see draw.go in package bucket.
+local function accrue(level, from, to, rate, per, burst, drawn, till)
+  local unspent = 0
+  if from < till then
+    level, unspent = refill(level, math.min(to, till) - from, rate, per, math.max(0, burst - drawn))
+    if to <= till then return level, unspent end
+    from = till
+  end
+  return refill(level, to - from + unspent, rate, per, burst)
+end
+
 -- look reads and refills the bucket of key at time now; mode is a digit. It
 -- returns level, unspent, the time they refer to, holding, rate, per, burst and
 -- epoch of what is in force; then for a write: found, a record of this
@@ -63,10 +75,16 @@ end
 -- incarnation; last, the epoch of that lease when
 -- it is of the region's session; away, how long the standing share is on loan
 -- still; then for apply: surrendered, the lease's stored answer, and the text of
--- its loan.
+-- its loan; then drawn and till, the tokens drawn ahead and until when; and the end of
+-- a loan that is in force.
 local function look(key, now, mode, rate, per, burst, base, since, from)
-  local r = call('HMGET', key, 'level', 'at', 'inc', 'lease', 'away')
+  local r = call('HMGET', key, 'level', 'at', 'inc', 'lease', 'away', 'drawn')
   local found, lease, last, surrendered, loan = r[3] == inc, r[4], nil, nil, ''
+  local drawn, till = 0, 0
+  if found and r[6] then
+    drawn, till = string.match(r[6], '^(%d+) (%d+)$')
+    drawn, till = drawn + 0, till + 0
+  end
   local away = found and r[5] and r[5] + 0 or 0
   if found and lease and session ~= '0' then
     local ses, epoch, lrate, lper, lburst, back, released, rest =
@@ -74,16 +92,17 @@ local function look(key, now, mode, rate, per, burst, base, since, from)
     if ses == session then
       last, surrendered, loan = epoch + 0, back, rest
       if released == '0' and (live or mode == '1') then
+        local over
         lrate, lper, lburst = lrate + 0, lper + 0, lburst + 0
         if live and loan ~= '' then
           local more, _, wider, ends = string.match(loan, '^ (%d+) (%d+) (%d+) (%d+)$')
-          if high < ends + 0 then lrate, lburst = lrate + more, lburst + wider end
+          if high < ends + 0 then lrate, lburst, over = lrate + more, lburst + wider, ends + 0 end
         end
         local at, clock = r[2] + 0, now
         if now < at then now = at end
-        local level, unspent = refill(r[1] + 0, now - at, lrate, lper, lburst)
+        local level, unspent = accrue(r[1] + 0, at, now, lrate, lper, lburst, drawn, till)
         return level, unspent, now, live and LEASE or HOLD, lrate, lper, lburst, last,
-          found, lease, last, away - clock, surrendered, loan
+          found, lease, last, away - clock, surrendered, loan, drawn, till, over
       end
     end
   end
@@ -101,7 +120,7 @@ local function look(key, now, mode, rate, per, burst, base, since, from)
   elseif burst <= 0 then holding = NOTHING end
   if not found then
     local level = refill(base + 0, now - from, rate, per, burst)
-    return level, 0, now, holding, rate, per, burst, 0, false, lease or r[5], nil, -now, nil, ''
+    return level, 0, now, holding, rate, per, burst, 0, false, lease or r[5] or r[6], nil, -now, nil, '', drawn, till
   end
   local level, at = r[1] + 0, r[2] + 0
   if now < at then now = at end
@@ -109,12 +128,12 @@ local function look(key, now, mode, rate, per, burst, base, since, from)
   -- time before it, in which a smaller one may have cut more.
   if level > burst then level = burst end
   if at < since + 0 then
-    at = since
+    at = since + 0
     if level > base + 0 then level = base + 0 end
   end
   local unspent
-  level, unspent = refill(level, now - at, rate, per, burst)
-  return level, unspent, now, holding, rate, per, burst, 0, found, lease, last, away - clock, surrendered, loan
+  level, unspent = accrue(level, at, now, rate, per, burst, drawn, till)
+  return level, unspent, now, holding, rate, per, burst, 0, found, lease, last, away - clock, surrendered, loan, drawn, till
 end
 
 -- Microseconds until a bucket is full, 20 years for one that never is.
@@ -126,7 +145,8 @@ end
 
 -- How long a record must live, in milliseconds: until it is full as what is in
 -- force and as the standing share, which gains nothing while it is away; a second
--- more, with a lease an hour more, at most 20 years. A bucket of a window is never
+-- more, which covers how long drawn tokens keep a bucket from being full, with a lease an
+-- hour more, at most 20 years. A bucket of a window is never
 -- full again; lasts is how long it is needed, and 0 for all others.
 local function lifetime(level, rate, per, burst, srate, sper, sburst, leased, away, lasts)
   if lasts > 0 then return int(math.ceil(math.min(lasts + 1000000, 630720000000000) / 1000)) end
@@ -144,15 +164,15 @@ local function lifetime(level, rate, per, burst, srate, sper, sburst, leased, aw
 end
 
 -- store writes a bucket. fresh: its record is of no or of another incarnation;
--- void: it has a lease of an older session, or a loan of an older incarnation,
--- which can never be in force again.
+-- void: it has a lease of an older session, or a loan or drawn tokens of an older
+-- incarnation, which can never be in force again.
 local function store(key, level, at, fresh, void, ttl)
   if fresh then
     call('HSET', key, 'level', int(level), 'at', int(at), 'inc', inc)
   else
     call('HSET', key, 'level', int(level), 'at', int(at))
   end
-  if void and fresh then call('HDEL', key, 'lease', 'away')
+  if void and fresh then call('HDEL', key, 'lease', 'away', 'drawn')
   elseif void then call('HDEL', key, 'lease') end
   call('PEXPIRE', key, ttl)
 end

@@ -13,7 +13,7 @@ for i = 3, #KEYS do
   local r = call('HMGET', key, 'level', 'at', 'inc', 'lease', 'away')
   local found = r[3] == inc
   local level, at, away, lease = 0, now, 0, r[4]
-  if found then level, at, away = r[1] + 0, r[2] + 0, (r[5] or 0) + 0 end
+  if found then level, at, away = r[1] + 0, r[2] + 0, (r[5] or 0) + 0 else call('HDEL', key, 'drawn') end
   away = math.max(away, math.max(at, high) + ARGV[2])
   call('HSET', key, 'level', int(level), 'at', int(at), 'inc', inc, 'away', int(away))
   call('HSET', KEYS[2], ARGV[a], int(away))

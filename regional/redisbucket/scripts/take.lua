@@ -5,26 +5,31 @@
 -- ARGV: incarnation, config version; how many standing shares follow, and of each
 --   its mode, rate, per, burst, base, since, from, how far below zero a level may get,
 --   or -1 less that for requests that settle, lasts, and kind; then for each set: how
---   many buckets and how many runs, the standing share of each bucket by its number, and
---   for each run: how many requests, and what each of them costs in each bucket.
+--   many buckets and how many runs, and 1 if somebody wants to draw ahead, else 0; the
+--   standing share of each bucket by its number; if somebody does, how much to draw ahead
+--   of each bucket; and for each run: how many requests, and what each of them costs in
+--   each bucket.
 -- Reply: {0} when stale; else {1, now, then for each set: for each bucket holding,
---   negative where there is no record, level before all requests, unspent, and on a
---   lease: rate, per, burst, epoch; for a sliding window how long until all its places
---   are free, now and once something is admitted, and how many can be given back; and
---   for each run how many requests are admitted, the first ones, and for each sliding
---   window how long the others wait}.
+--   negative where there is no record, 8 more where tokens drawn ahead keep room in the
+--   burst, level before all requests, unspent, then that room, and on a lease: rate, per,
+--   burst, epoch; for a sliding window how long until all its places are free, now and
+--   once something is admitted, and how many can be given back; for each run how many
+--   requests are admitted, the first ones, and for each sliding window how long the
+--   others wait; and if somebody wants to draw ahead, for each bucket how much is drawn
+--   and how long that may be used}.
 local st = call('HMGET', KEYS[1], 'inc', 'session', 'deadline', 'cfg', 'hwm')
 inc, session = st[1], st[2]
 if inc ~= ARGV[1] or st[4] ~= ARGV[2] then return { 0 } end
 local now = clock()
 high = st[5] + 0
 if high < now then high = now end
-live = session ~= '0' and high < st[3] + 0
+local deadline = st[3] + 0
+live = session ~= '0' and high < deadline
 
 -- The level of bucket w after n requests, one after the other, that give back or that
 -- settle down to a lowest level. No sum is beyond 2^53: the level goes to zero first.
 local function unusual(level, cost, n, w)
-  local was, x, burst = level, math.abs(cost), w[7]
+  local was, x, burst = level, math.abs(cost), math.max(0, w[7] - (w.held or 0))
   if w[10] == ALLOWED or cost == 0 then return level end
   if cost > 0 then
     local lowest = math.min(level, w[8][8] + 1)
@@ -56,6 +61,26 @@ local function unusual(level, cost, n, w)
   return level
 end
 
+-- What of bucket w, at level after all else, is drawn ahead, and how long it may be used:
+-- see draw in package bucket.
+local SPAN = 100000 -- bucket.DrawSpan
+local function draw(level, w, ahead)
+  local slot, holding = w.slot, w[10]
+  if ahead == 0 or not slot or holding ~= LEASE and holding ~= STANDING then return 0, 0 end
+  local t, drawn = math.max(high, slot.at), 0
+  local ends = t + SPAN
+  if holding == LEASE then ends = math.min(ends, deadline, slot.over or deadline) end
+  local open = t < slot.till
+  if open then ends, drawn = math.min(ends, slot.till), slot.drawn end
+  if ends - t < SPAN / 4 then return 0, 0 end
+  local part = floor(w[7] / 4)
+  local limit = refill(0, SPAN, w[5], w[6], part)
+  local g = math.min(ahead, level - part, limit - drawn)
+  if g <= 0 or g < floor(ahead / 4) then return 0, 0 end
+  w.drawn = int(drawn + g) .. ' ' .. int(open and slot.till or ends)
+  return g, ends - t
+end
+
 -- What a run has made of the levels of the sliding windows among its buckets is done to
 -- their places; and how long those wait that it denies.
 local function places(reply, n, writes, level, buckets, admitted, a)
@@ -85,16 +110,16 @@ local before, key = 1, 1 -- the key before this set's first, and the key at hand
 local words = #ARGV
 local level, writes = {}, {}
 while a <= words do
-  local buckets, runs = ARGV[a] + 0, ARGV[a + 1] + 0
-  a = a + 2
-  local sliding = false
+  local buckets, runs, draws = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] == '1'
+  a = a + 3
+  local sliding, served = false, false
   for i = 1, buckets do
     key = before + i
     local s = shares[ARGV[a] + 0]
     a = a + 1
-    local unspent, at, holding, rate, per, burst, epoch, found, lease, last, away, f
+    local unspent, at, holding, rate, per, burst, epoch, found, lease, last, away, drawn, till, ends, f, _
     if s[10] == 0 then
-      level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last, away =
+      level[i], unspent, at, holding, rate, per, burst, epoch, found, lease, last, away, _, _, drawn, till, ends =
         look(KEYS[key], now, s[1], s[2], s[3], s[4], s[5], s[6], s[7])
     else
       f, sliding = frame(KEYS[key], now, s, s[10]), true
@@ -102,17 +127,26 @@ while a <= words do
     end
     reply[n + 1], reply[n + 2], reply[n + 3] = found and holding or -holding, level[i], unspent
     n = n + 3
+    local held = drawn and at < till and drawn > 0 and drawn
+    if held then
+      reply[n - 2], reply[n + 1] = holding + 8, held
+      n = n + 1
+    end
     if epoch > 0 then
       reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = rate, per, burst, epoch
       n = n + 4
     end
     writes[i] = { level[i], at - unspent, not found, lease and not last, rate, per, burst, s, last, holding, away, unspent }
+    if held then writes[i].held = held end
+    if draws and drawn then writes[i].slot = { at = at, drawn = drawn, till = till, over = ends } end
     if f then
       reply[n + 1], reply[n + 2], reply[n + 3] = over(f), fresh(f), canback(f)
       n = n + 3
       writes[i].f = f
     end
   end
+  local aheads = a - 1
+  if draws then a = a + buckets end
   for _ = 1, runs do
     local admitted = ARGV[a] + 0
     for i = 1, buckets do
@@ -126,6 +160,7 @@ while a <= words do
       end
     end
     if admitted > 0 then
+      served = true
       for i = 1, buckets do
         local cost, w = ARGV[a + i] + 0, writes[i]
         if cost < 0 or w[8][8] < 0 then level[i] = unusual(level[i], cost, admitted, w)
@@ -137,6 +172,15 @@ while a <= words do
     if sliding then n = places(reply, n, writes, level, buckets, admitted, a) end
     a = a + 1 + buckets
   end
+  if draws then
+    for i = 1, buckets do
+      local granted, span = 0, 0
+      if served then granted, span = draw(level[i], writes[i], ARGV[aheads + i] + 0) end
+      if granted > 0 then level[i], writes[i][13] = level[i] - granted, true end
+      reply[n + 1], reply[n + 2] = granted, span
+      n = n + 2
+    end
+  end
   -- Everything about this set is computed: from here on nothing can fail but the
   -- server.
   for i = 1, buckets do
@@ -146,6 +190,7 @@ while a <= words do
     elseif level[i] ~= w[1] or w[13] then
       local s = w[8]
       store(KEYS[before + i], level[i], w[2], w[3], w[4], lifetime(level[i], w[5], w[6], w[7], s[2], s[3], s[4], w[9], w[11], s[9]))
+      if w.drawn then call('HSET', KEYS[before + i], 'drawn', w.drawn) end
       if w[14] and apart then call('HSET', KEYS[before + i], 'given', int(high)) end
     end
   end
