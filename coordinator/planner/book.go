@@ -21,6 +21,7 @@ type entry struct {
 	heard   quota.Micros // the last report, since at first
 	told    []told       // what borrowers know of the loans, and since when
 	toldAt  quota.Micros
+	early   []string // regions whose loans ended before their time, and who may not know it
 }
 
 func (e *entry) demand(region string) *demand {

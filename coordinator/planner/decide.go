@@ -150,10 +150,11 @@ func (t *table) covered() bool {
 	return true
 }
 
-// repair assigns a lease as it is to a region that has lost it.
+// repair assigns a lease as it is to a region that has lost it, and one as large as its
+// share to a region that does without that.
 func (t *table) repair(ops []ledger.Op) []ledger.Op {
 	for i := range t.seats {
-		if s := &t.seats[i]; s.free() && s.leased() && s.forgot {
+		if s := &t.seats[i]; s.free() && (s.leased() && s.forgot || s.without && s.active) {
 			ops = append(ops, t.assign(s, s.cur(), false))
 		}
 	}

@@ -192,6 +192,12 @@ func (d *demand) lacks(epoch quota.Epoch, counted quota.Capacity) bool {
 	return d.seen > d.settled && d.epoch == epoch && d.burst < counted.Burst
 }
 
+// without reports whether the region has nothing at all: it does without a share of which
+// the loan has ended before its time, as nobody had taken it. An assignment tells it.
+func (d *demand) without() bool {
+	return d.seen == d.last && d.seen > d.settled+routeAge && d.burst == 0
+}
+
 // forgot reports whether the region's bucket has lost a lease that it confirmed.
 // Reports from before the confirmation may still be under way, and one without
 // arrivals repeats what was seen before.

@@ -113,6 +113,9 @@ func (t *table) lend(ops []ledger.Op, now quota.Micros, cfg Config, e *entry) []
 	for i := range t.loans {
 		n := &t.loans[i]
 		if n.left <= 0 || n.Borrower == "" && t.wanted(n) {
+			if n.left > 0 && !slices.Contains(e.early, n.Lender) {
+				e.early = append(e.early, n.Lender)
+			}
 			ops = append(ops, ledger.EndLoan{Key: t.key, Lender: n.Lender})
 		}
 	}

@@ -359,6 +359,29 @@ func TestALoanThatNobodyTookEndsFirst(t *testing.T) {
 	}
 }
 
+// A lender of a loan that nobody took does without its share until it hears that the loan
+// is over, also where the share is all that it needs and the pool has nothing for it.
+func TestALenderHearsThatItsLoanHasEndedEarly(t *testing.T) {
+	m := newMarket(t, document(1000, "second", 1000, "0.03"))
+	m.wants["eu"] = []quota.Usage{greedy(shop)}
+	m.play(20 * time.Second)
+	i := slices.IndexFunc(m.l.Account(shop).Loans(), func(n ledger.Loan) bool { return n.Borrower == "" })
+	if i < 0 {
+		t.Fatalf("all were taken: %+v", m.l.Account(shop).Loans())
+	}
+	lender := m.l.Account(shop).Loans()[i].Lender
+	m.wants[lender] = []quota.Usage{asks(shop, 5, 5, 0)}
+	asked := m.now
+	m.play(3 * time.Second)
+	told := slices.ContainsFunc(m.since(asked), func(op ledger.Op) bool {
+		a, ok := op.(ledger.Assign)
+		return ok && a.Region == lender
+	})
+	if m.ended() != 1 || !told {
+		t.Errorf("loans ended: %d, assigned to %s since: %v; want both: %+v", m.ended(), lender, told, m.since(asked))
+	}
+}
+
 func TestNothingIsLentInVain(t *testing.T) {
 	minute := func(n int) []quota.Source { return document(n, "minute", n, "0.9") }
 	for _, tc := range []struct {

@@ -19,6 +19,7 @@ type market struct {
 	level map[string]quota.Tokens
 	told  map[string][]quota.Assignment // in the order in which they were applied
 	loans map[string]held               // by region and key
+	away  map[string]quota.Micros       // until when a region does without its share of a key
 	log   []logged
 }
 
@@ -40,7 +41,7 @@ func newMarket(t *testing.T, sources []quota.Source) *market {
 		desk: newDesk(t, sources, "ap", "eu", "us"), regions: []string{"ap", "eu", "us"},
 		wants: map[string][]quota.Usage{}, deaf: map[string]bool{},
 		level: map[string]quota.Tokens{"ap": 100 * quota.Token, "us": 100 * quota.Token},
-		told:  map[string][]quota.Assignment{}, loans: map[string]held{},
+		told:  map[string][]quota.Assignment{}, loans: map[string]held{}, away: map[string]quota.Micros{},
 	}
 }
 
@@ -75,6 +76,9 @@ func (m *market) turn(region string) {
 		if a := m.l.Account(usage[i].Key); a != nil {
 			h, _ := a.Holding(region)
 			usage[i].Epoch, usage[i].Burst = h.Epoch, a.Reserved(region).Burst
+			if !h.Leased && m.now < m.away[region+string(a.Key)] {
+				usage[i].Burst = 0
+			}
 			if n := m.loans[region+string(a.Key)]; m.now < n.until {
 				usage[i].Burst += n.Burst
 			}
@@ -90,6 +94,12 @@ func (m *market) hear(region string, all []quota.Assignment) {
 	}
 	m.told[region] = append(m.told[region], all...)
 	for _, a := range all {
+		if a.Lend > 0 {
+			m.away[region+string(a.Key)] = m.now + quota.MicrosOf(a.Lend)
+		}
+		if a.Home {
+			delete(m.away, region+string(a.Key))
+		}
 		if a.Loan != nil {
 			m.loans[region+string(a.Key)] = held{a.Loan.Capacity, m.now + quota.MicrosOf(a.Loan.Left)}
 		}

@@ -43,6 +43,7 @@ type seat struct {
 	// reachable says that an assignment would arrive and be confirmed.
 	reachable bool
 	forgot    bool // the region has lost its lease
+	without   bool // the region does without its share, which it believes to be on loan
 	// misses says that the region has not, or no longer, what is counted as borrowed.
 	misses bool
 

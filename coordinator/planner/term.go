@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/quorate/quorate/coordinator/fairshare"
@@ -152,6 +153,7 @@ func (t *Term) wishes(now quota.Micros, tb *table, e *entry) {
 		s.active = now-d.last < tb.scale.idle && (s.held || d.presses(now, s.share.Burst))
 		s.wish = d.wish(now, t.regions[s.region], s.lease(), s.leased(), tb.scale)
 		s.forgot = s.leased() && d.forgot(s.holding.Epoch, s.holding.Lease)
+		s.without = !s.leased() && tb.loan(s.region) == nil && slices.Contains(e.early, s.region) && d.without()
 		s.misses = s.leased() && !s.inFlight() && !s.borrowed.IsZero() && d.lacks(s.holding.Epoch, s.lease())
 		if tb.limit.Window > 0 {
 			tb.places(now, s, d, t.regions[s.region])
