@@ -61,9 +61,11 @@ func (rec Record) unsettled(high quota.Micros, burst quota.Tokens) bool {
 }
 
 // draw takes from b, after all else, what a asks for ahead, or nothing: near the edge,
-// that is of the last quarter of the burst and in the last quarter of a slot, every
-// request has to ask. A slot has at most what the bucket gains in DrawSpan, so that those
-// who do not draw find their part of it. high is the latest time that the region has
+// that is of the lower half of the burst and in the last tenth of a slot, every
+// request has to ask. A slot has at most an eighth of the burst, so that the rest evens
+// out how arrivals vary, and at most what the bucket gains in DrawSpan, so that those who
+// do not draw find their part of it. Where that eighth is less than half of the gain, the
+// bucket is too small for its rate to do without a part of it. high is the latest time that the region has
 // seen, and at that of the balance.
 func (r Region) draw(a *Ask, b *Balance, rec *Record, high, at quota.Micros) Grant {
 	if a.Ahead == 0 || a.Standing.Window != NoWindow || b.Holding != OnLease && b.Holding != OnStanding {
@@ -81,12 +83,15 @@ func (r Region) draw(a *Ask, b *Balance, rec *Record, high, at quota.Micros) Gra
 	if open {
 		ends = min(ends, rec.DrawnUntil)
 	}
-	if ends-t < DrawSpan/4 {
+	if ends-t < DrawSpan/10 {
 		return Grant{}
 	}
-	part := b.Capacity.Burst / 4
-	limit, _ := quota.Capacity{Rate: b.Capacity.Rate, Burst: part}.Refill(0, DrawSpan)
-	g := min(a.Ahead, b.Level-part, limit-rec.held(t))
+	part := b.Capacity.Burst / 8
+	gain, _ := b.Capacity.Refill(0, DrawSpan)
+	if part < gain/2 {
+		return Grant{}
+	}
+	g := min(a.Ahead, b.Level-b.Capacity.Burst/2, min(part, gain)-rec.held(t))
 	if g <= 0 || g < a.Ahead/4 {
 		return Grant{}
 	}

@@ -40,7 +40,7 @@ func TestASlotOfDrawnTokens(t *testing.T) {
 		{"the second ends with it", 50 * ms, ahead(1, 4, hundred), granted(4, 50*ms), 95, 8, 100 * ms},
 		{"the slot has what the bucket gains in it", 60 * ms, ahead(1, 4, hundred), granted(2, 40*ms), 91, 10, 100 * ms},
 		{"it has all", 70 * ms, ahead(0, 4, hundred), Grant{}, 90, 10, 100 * ms},
-		{"nothing in its last quarter, of which there is more", 76 * ms, ahead(0, 1, full(per(1000, second, 100))), Grant{}, 90, 10, 100 * ms},
+		{"nothing in its last tenth, of which there is more", 91 * ms, ahead(0, 1, full(per(1000, second, 100))), Grant{}, 90, 10, 100 * ms},
 		{"full beside it until it is over", 100 * ms, ahead(0, 0, hundred), Grant{}, 90, 10, 100 * ms},
 		{"the next one", 150 * ms, ahead(1, 8, hundred), granted(8, 100*ms), 94, 8, 250 * ms},
 		{"which keeps its room from the refill before and after", 2 * second, ahead(1, 0, hundred), Grant{}, 99, 8, 250 * ms},
@@ -91,10 +91,10 @@ func TestASlotCostsNoFractions(t *testing.T) {
 }
 
 func TestWhatIsDrawn(t *testing.T) {
-	wide := full(per(1000, second, 100)) // gains 100 in a slot: a quarter of the burst counts
+	wide := full(per(200, second, 100)) // gains 20 in a slot: an eighth of the burst counts
 	debt := func(a Ask) Ask { a.Debt = quota.Whole(50); return a }
 	mode := func(m Mode, a Ask) Ask { a.Mode = m; return a }
-	settle := ahead(60, 10, wide)
+	settle := ahead(40, 10, wide)
 	settle.Settle, settle.Debt = true, quota.Whole(50)
 	fixed := full(quota.Capacity{Burst: quota.Whole(100)})
 	fixed.Lasts = minute
@@ -107,11 +107,14 @@ func TestWhatIsDrawn(t *testing.T) {
 	}{
 		{"all", ahead(1, 10, wide), 10},
 		{"a look, too", ahead(0, 10, wide), 10},
-		{"a quarter of the burst at most", ahead(1, 99, wide), 25},
-		{"a quarter of what is asked for is enough", ahead(1, 100, wide), 25},
-		{"less is nothing", ahead(1, 104, wide), 0},
-		{"nothing of the last quarter", ahead(70, 10, wide), 5},
-		{"nothing from it", ahead(75, 10, wide), 0},
+		{"an eighth of the burst at most", ahead(1, 48, full(per(200, second, 96))), 12},
+		{"the gain of a slot at most", ahead(1, 39, hundred), 10},
+		{"a quarter of what is asked for is enough", ahead(1, 40, hundred), 10},
+		{"less is nothing", ahead(1, 44, hundred), 0},
+		{"nothing of the lower half", ahead(45, 10, wide), 5},
+		{"nothing from it", ahead(50, 10, wide), 0},
+		{"where an eighth of the burst is half of the gain", ahead(1, 10, full(per(250, second, 100))), 10},
+		{"or less", ahead(1, 10, full(per(252, second, 100))), 0},
 		{"nor by who makes a debt", debt(ahead(120, 1, wide)), 0},
 		{"nothing with a denial", ahead(101, 10, wide), 0},
 		{"with what is settled", settle, 10},
@@ -148,11 +151,11 @@ func TestDrawnTokensEndWithTheLeaseOrTheLoan(t *testing.T) {
 	}{
 		{"before the deadline", leased, deadline - 200*ms, ahead(1, 4, share), 100 * ms},
 		{"close to it", leased, deadline - 60*ms, ahead(1, 4, share), 60 * ms},
-		{"too close", leased, deadline - 25*ms + 1, ahead(1, 4, share), 0},
+		{"too close", leased, deadline - 10*ms + 1, ahead(1, 4, share), 0},
 		{"on hold", leased, deadline, hold, 0},
 		{"before the loan ends", borrowed, deadline - second - 200*ms, ahead(1, 4, share), 100 * ms},
 		{"close to it", borrowed, deadline - second - 60*ms, ahead(1, 4, share), 60 * ms},
-		{"too close", borrowed, deadline - second - 20*ms, ahead(1, 4, share), 0},
+		{"too close", borrowed, deadline - second - 9*ms, ahead(1, 4, share), 0},
 		{"after it", borrowed, deadline - second, ahead(1, 4, share), 100 * ms},
 	} {
 		s := tc.store(t)
@@ -165,7 +168,7 @@ func TestDrawnTokensEndWithTheLeaseOrTheLoan(t *testing.T) {
 	// A slot that is open stays open when a loan comes that ends before it, and what is
 	// drawn of that ends with it.
 	s := leased(t)
-	take(s, start, ahead(50, 4, share))
+	take(s, start, ahead(30, 4, share))
 	mustBorrow(t, s, start, borrowing(2, loaned), start+60*ms)
 	v := take(s, start, ahead(1, 4, share))
 	if rec, _ := s.Read("k"); v.Grant != granted(4, 60*ms) || rec.DrawnUntil != start+100*ms || rec.Drawn != quota.Whole(8) {
@@ -304,7 +307,7 @@ func TestManyRunsDrawOnce(t *testing.T) {
 	for _, tc := range []struct {
 		costs []uint64
 		want  uint64
-	}{{[]uint64{1, 200, 40}, 10}, {[]uint64{200, 300}, 0}} {
+	}{{[]uint64{1, 200, 39}, 10}, {[]uint64{200, 300}, 0}} {
 		var runs []Run
 		for _, c := range tc.costs {
 			runs = append(runs, Run{Count: 1, Costs: []quota.Tokens{quota.Whole(c)}})
@@ -428,19 +431,19 @@ func TestBoundWithDraws(t *testing.T) {
 // it grows by the refill and by credits, less what is used and surrendered. Only while an
 // assignment settles the potential may be above the burst.
 func TestPotentialOfALeaseWithDraws(t *testing.T) {
-	draws, settled := 0, 0
+	draws := 0
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := func(name string, burst int64) quota.Capacity {
 			return quota.Capacity{
-				Rate:  quota.Rate{Tokens: quota.Tokens(rapid.Int64Range(0, 20_000).Draw(t, name+" rate")), Per: second},
-				Burst: quota.Tokens(rapid.Int64Range(0, burst/rapid.SampledFrom([]int64{1, 50}).Draw(t, name+" is small")).Draw(t, name+" burst")),
+				Rate:  quota.Rate{Tokens: quota.Tokens(rapid.Int64Range(0, 2*burst).Draw(t, name+" rate")), Per: second},
+				Burst: quota.Tokens(rapid.Int64Range(0, burst/rapid.SampledFrom([]int64{1, 1, 200}).Draw(t, name+" is small")).Draw(t, name+" burst")),
 			}
 		}
-		st := full(capacity("standing", 200))
+		st := full(capacity("standing", 20))
 		s := region()
 		at, real, epoch := start, quota.Micros(0), quota.Epoch(0)
 		renew := func() {
-			if err := s.Renew(at, "one", 1, at+quota.Micros(rapid.SampledFrom([]int64{1, 50_000, 100_000, 10_000_000}).Draw(t, "deadline"))); err != nil {
+			if err := s.Renew(at, "one", 1, at+quota.Micros(rapid.SampledFrom([]int64{1, 50_000, 10_000_000, 10_000_000, 10_000_000}).Draw(t, "deadline"))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -456,7 +459,7 @@ func TestPotentialOfALeaseWithDraws(t *testing.T) {
 			answer, err := s.Apply(at, "one", ask)
 			switch {
 			case errors.Is(err, ErrSettling):
-				settling, settled = &ask, settled+1
+				settling = &ask
 			case err == nil:
 				settling = nil
 			case errors.Is(err, ErrExpired) && !again:
@@ -476,7 +479,7 @@ func TestPotentialOfALeaseWithDraws(t *testing.T) {
 		}
 		potential, had := look()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			step := quota.Micros(rapid.SampledFrom([]int64{0, 0, 1, 500, 7000, 20_000, 50_000, 99_999, 100_000, 300_000, -1000}).Draw(t, "step"))
+			step := quota.Micros(rapid.SampledFrom([]int64{0, 0, 0, 1, 500, 7000, 20_000, 50_000, 99_999, 300_000, 10_000_000, -1000}).Draw(t, "step"))
 			at, real = at+step, real+max(step, 0)
 			s.State(at) // a clock that steps back revives no lease
 			passed, have := look()
@@ -487,8 +490,8 @@ func TestPotentialOfALeaseWithDraws(t *testing.T) {
 			most := passed
 			switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
 			case op < 4:
-				a := Ask{Key: "k", Standing: st, Ahead: quota.Tokens(rapid.Int64Range(0, int64(have.Burst)/3).Draw(t, "ahead"))}
-				a.Cost = quota.Tokens(rapid.Int64Range(-int64(have.Burst)/4, int64(have.Burst)/2).Draw(t, "cost"))
+				a := Ask{Key: "k", Standing: st, Ahead: quota.Tokens(rapid.Int64Range(0, int64(have.Burst)/6).Draw(t, "ahead"))}
+				a.Cost = quota.Tokens(rapid.Int64Range(-int64(have.Burst)/4, int64(have.Burst)/rapid.SampledFrom([]int64{2, 16, 1 << 30}).Draw(t, "part")).Draw(t, "cost"))
 				a.Settle = rapid.IntRange(0, 9).Draw(t, "settle") == 0
 				a.Debt = quota.Tokens(rapid.SampledFrom([]int64{0, 0, 100}).Draw(t, "debt"))
 				v := take(s, at, a)
@@ -507,7 +510,7 @@ func TestPotentialOfALeaseWithDraws(t *testing.T) {
 			case settling != nil:
 				apply(*settling)
 			default:
-				a := quota.Assignment{Key: "k", Session: 1, Epoch: epoch + 1, Lease: st.Add(capacity("lease", 5000)), Release: rapid.IntRange(0, 4).Draw(t, "release") == 0}
+				a := quota.Assignment{Key: "k", Session: 1, Epoch: epoch + 1, Lease: st.Add(capacity("lease", 5000)), Release: rapid.IntRange(0, 2).Draw(t, "release") == 0}
 				if a.Release {
 					a.Lease = st.Capacity
 				}
@@ -530,7 +533,7 @@ func TestPotentialOfALeaseWithDraws(t *testing.T) {
 			}
 		}
 	})
-	if draws == 0 || settled == 0 {
-		t.Errorf("there were %d draws and %d assignments that had to settle", draws, settled)
+	if draws == 0 {
+		t.Error("nothing was drawn")
 	}
 }

@@ -72,10 +72,10 @@ local function draw(level, w, ahead)
   if holding == LEASE then ends = math.min(ends, deadline, slot.over or deadline) end
   local open = t < slot.till
   if open then ends, drawn = math.min(ends, slot.till), slot.drawn end
-  if ends - t < SPAN / 4 then return 0, 0 end
-  local part = floor(w[7] / 4)
-  local limit = refill(0, SPAN, w[5], w[6], part)
-  local g = math.min(ahead, level - part, limit - drawn)
+  if ends - t < SPAN / 10 then return 0, 0 end
+  local part, gain = floor(w[7] / 8), refill(0, SPAN, w[5], w[6], w[7])
+  if part < floor(gain / 2) then return 0, 0 end
+  local g = math.min(ahead, level - floor(w[7] / 2), part - drawn, gain - drawn)
   if g <= 0 or g < floor(ahead / 4) then return 0, 0 end
   w.drawn = int(drawn + g) .. ' ' .. int(open and slot.till or ends)
   return g, ends - t
