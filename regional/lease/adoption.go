@@ -71,8 +71,12 @@ func Adopt(region string, loan quota.Micros, s bucket.State, cur, prev bucket.Ad
 		current: g, since: cur.Since, grew: b.Grew, grown: quota.Micros(b.GrownUS),
 		first: s.First, born: s.Since, lostAt: s.Since,
 	}
-	if !s.LentKnown {
-		a.born += loan
+	switch {
+	case !s.LentKnown:
+		a.born += max(loan, bucket.DrawSpan)
+	case !s.First:
+		// Until then, what was drawn from the buckets before may be used.
+		a.born += bucket.DrawSpan
 	}
 	if prev.Version == 0 && !s.First {
 		a.grew = true // from nothing: see Standing

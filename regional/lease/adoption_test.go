@@ -100,7 +100,7 @@ func TestStandingOfAMissingRecord(t *testing.T) {
 			r.adopt(config(1, doc(100, 1000, 0.2, 1)), nil)
 			r.now += 3 * quota.Second
 			r.read()
-		}, 2 * quota.Second, 50},
+		}, 2*quota.Second + bucket.DrawSpan, 50},
 		{"a new rule starts full", func(r *region) {
 			r.adopt(config(1, doc(0, 0, 0, 1)), nil)
 			r.now += quota.Second

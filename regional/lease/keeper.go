@@ -59,6 +59,7 @@ type reading struct {
 	incarnation string
 	session     quota.SessionID
 	config      uint64
+	confirmed   uint64 // what the coordinator is told of it
 }
 
 // New returns a keeper that has never spoken to a coordinator.
@@ -77,10 +78,12 @@ type Report struct {
 // Request returns the next sync; the one before, if it is still open, is given
 // up. now and s must be read right before, and the request sent right after.
 //
-// If the request says Drop, the caller must first end its Session in the store
-// (Store.Drop); if that fails it must not send the request but call Failed.
+// Before it the caller waits for Settles. If the request says Drop, the caller must
+// first end its Session in the store (Store.Drop) and then wait for bucket.DrawSpan on
+// the store's clock, for what was drawn ahead by its leases; if that fails it must not
+// send the request but call Failed.
 func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest {
-	cur := reading{clock: now, store: s.Now, incarnation: s.Incarnation, session: s.Session, config: s.Config}
+	cur := reading{clock: now, store: s.Now, incarnation: s.Incarnation, session: s.Session, config: s.Config, confirmed: confirmed(s)}
 	trusted := k.seen == nil || k.agree(*k.seen, cur)
 	k.seen = &cur
 	if !trusted {
@@ -99,7 +102,7 @@ func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest 
 	req := quota.SyncRequest{
 		Seq: k.seq, Cluster: k.cluster, Region: k.cfg.Region, Agent: k.cfg.Agent,
 		Incarnation: quota.Incarnation{ID: s.Incarnation, Replaces: r.Replaces},
-		Session:     s.Session, Config: s.Config, Leaving: k.leaving, Forgot: !s.LentKnown,
+		Session:     s.Session, Config: cur.confirmed, Leaving: k.leaving, Forgot: !s.LentKnown,
 		Usage: r.Usage, Applied: r.Applied,
 	}
 	if k.distrust != 0 {
@@ -120,7 +123,7 @@ func (k *Keeper) Beside(now Clock, r Report) (req quota.SyncRequest, ok bool) {
 	return quota.SyncRequest{
 		Cluster: k.cluster, Region: k.cfg.Region, Agent: k.cfg.Agent,
 		Incarnation: quota.Incarnation{ID: k.open.incarnation},
-		Session:     k.open.session, Config: k.open.config,
+		Session:     k.open.session, Config: k.open.confirmed,
 		Usage: r.Usage, Applied: r.Applied,
 	}, true
 }

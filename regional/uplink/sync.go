@@ -38,11 +38,13 @@ func (u *Uplink) exchange(ctx context.Context) error {
 		u.broken(err)
 		return err
 	}
-	var state bucket.State
-	if err := u.timed(ctx, "read region state", func(ctx context.Context) (err error) {
-		state, err = u.cfg.Store.State(ctx)
-		return err
-	}); err != nil {
+	state, err := u.state(ctx)
+	if err == nil && lease.Settles(state, u.cfg.Store.Replaced()) > 0 {
+		if err = pause(ctx, settled); err == nil {
+			state, err = u.state(ctx)
+		}
+	}
+	if err != nil {
 		u.failed(err)
 		return err
 	}
@@ -54,9 +56,13 @@ func (u *Uplink) exchange(ctx context.Context) error {
 	u.seen, u.last.Incarnation, u.last.Session = state, state.Incarnation, state.Session
 	u.cfg.Local.Saw(state, u.last.Agents)
 	if req.Drop {
-		if err := u.timed(ctx, "drop session in store", func(ctx context.Context) error {
+		err := u.timed(ctx, "drop session in store", func(ctx context.Context) error {
 			return u.cfg.Store.Drop(ctx, req.Session)
-		}); err != nil {
+		})
+		if err == nil {
+			err = pause(ctx, settled)
+		}
+		if err != nil {
 			u.cfg.Demand.Return(usage)
 			u.failed(err)
 			return err
@@ -82,6 +88,38 @@ func (u *Uplink) exchange(ctx context.Context) error {
 	}
 	u.confirm = u.confirm || len(u.applied) > 0
 	return nil
+}
+
+// settled is how long after a change in the store nothing is in use any more that was
+// drawn ahead of it, with room for clocks that differ.
+const settled = bucket.DrawSpan + bucket.DrawSpan/10
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d quota.Micros) error {
+	timer := time.NewTimer(d.Duration())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// state reads the region's state.
+func (u *Uplink) state(ctx context.Context) (s bucket.State, err error) {
+	err = u.timed(ctx, "read region state", func(ctx context.Context) (err error) {
+		s, err = u.cfg.Store.State(ctx)
+		return err
+	})
+	return s, err
+}
+
+// settle makes the loop say or ask again after a while what it is too early for now.
+func (u *Uplink) settle(in quota.Micros) {
+	if at := u.readNow().clock.Mono + in; u.settles == 0 || at < u.settles {
+		u.settles = at
+	}
 }
 
 // failed is a sync that failed on this side of the stream.
@@ -265,7 +303,11 @@ func (u *Uplink) adopt(ctx context.Context, incarnation string, c quota.Config) 
 		u.problem(err)
 		return
 	}
-	u.confirm = true
+	if u.seen.Config == 0 {
+		u.confirm = true // nothing was drawn before
+		return
+	}
+	u.settle(settled)
 }
 
 func (u *Uplink) apply(ctx context.Context, incarnation string, some []lease.Apply) {
@@ -286,13 +328,24 @@ func (u *Uplink) apply(ctx context.Context, incarnation string, some []lease.App
 		u.problem(err)
 	}
 	if errors.Is(err, bucket.ErrSettling) {
-		u.settles = u.readNow().clock.Mono + bucket.Notice + quota.Second/10
+		u.settle(settles(some, done))
 	}
 	for _, a := range done {
 		u.applied[a.Key] = a
 		u.confirm, u.fresh = true, true
 		u.Notify(a.Key)
 	}
+}
+
+// settles is how long it takes until the first of those is settled that were applied
+// but not done: what was lent, or what leaves less than is drawn ahead.
+func settles(some []lease.Apply, done []quota.Applied) quota.Micros {
+	for _, a := range some {
+		if a.Lend == 0 && !slices.ContainsFunc(done, func(d quota.Applied) bool { return d.Key == a.Key }) {
+			return settled
+		}
+	}
+	return bucket.Notice + quota.Second/10
 }
 
 // refused reports whether the store only refused because of what it holds, which

@@ -101,7 +101,7 @@ type Uplink struct {
 	confirm bool          // something was applied or adopted that the coordinator should hear of
 	hurried bool          // some key needs the coordinator now
 	fresh   bool          // something was applied since the last message
-	settles quota.Micros  // when to ask again for assignments that lend, on the monotonic clock; 0 for never
+	settles quota.Micros  // when to say or ask again what it was too early for, on the monotonic clock; 0 for never
 	beside  []quota.Usage // reported beside a sync; the next answer says that it was heard
 	seen    bucket.State  // as read for the last sync
 	toldAt  time.Time     // when a problem was last logged

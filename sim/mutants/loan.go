@@ -7,8 +7,8 @@ var loanMutants = []Mutant{
 		Breaks: "A store that has lost its data serves its standing shares at once, though some are on loan.",
 		Edits: []Edit{{
 			File: "regional/lease/adoption.go",
-			Old:  "		a.born += loan\n",
-			New:  "		a.born += 0 * loan\n",
+			Old:  "		a.born += max(loan, bucket.DrawSpan)\n",
+			New:  "		a.born += max(0*loan, bucket.DrawSpan)\n",
 		}, {
 			File: "coordinator/planner/sync.go",
 			Old:  "		resp.Lent = t.lent(now, l, r.name)\n",
