@@ -173,6 +173,9 @@ type Decision struct {
 	Shadowed bool
 	// Degraded says that the store did not answer and the failure ladder did.
 	Degraded bool
+	// FromAllowance says that the store was not asked: every bucket was paid from tokens
+	// that this agent drew ahead.
+	FromAllowance bool
 	// Waited says that the request waited for the first lease of a key.
 	Waited bool
 }

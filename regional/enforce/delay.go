@@ -132,6 +132,7 @@ func (e *Enforcer) denyLate(ctx context.Context, s *snapshot, p *plan) error {
 	if len(asks) == 0 {
 		return nil
 	}
+	p.late = true
 	res, err := e.cfg.Store.Take(ctx, Take{Incarnation: s.Incarnation, Config: s.Version, Asks: asks})
 	if err == nil && len(res.Verdicts) != len(asks) {
 		err = fmt.Errorf("%w: %d verdicts on %d asks", ErrStoreDown, len(res.Verdicts), len(asks))

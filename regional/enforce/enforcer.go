@@ -34,6 +34,9 @@ type Config struct {
 	// RememberDenials answers from memory where the store would surely deny. Then
 	// Forget has to be called for what is applied.
 	RememberDenials bool
+	// Allowances lets the agent draw tokens ahead for keys that are asked for all the
+	// time, and admit by them without the store.
+	Allowances bool
 	// Loan is how long a standing share may be lent, see quota.Timing.
 	Loan time.Duration
 	// MaxLocalKeys is how many keys the failure ladder admits for while the
@@ -63,6 +66,8 @@ type Enforcer struct {
 	plans sync.Pool
 	// denials is nil when they are not remembered.
 	denials *denials
+	// allowances is nil when nothing is drawn ahead.
+	allowances *allowances
 
 	refreshing chan struct{} // holds a token while somebody refreshes
 	refreshed  atomic.Int64  // when a refresh last changed nothing, 0 for never
@@ -106,6 +111,9 @@ func New(cfg Config) *Enforcer {
 	if cfg.RememberDenials {
 		e.denials = new(denials)
 	}
+	if cfg.Allowances {
+		e.allowances = new(allowances)
+	}
 	e.plans.New = func() any { return new(plan) }
 	e.view.Store(&View{})
 	return e
@@ -119,6 +127,9 @@ func (e *Enforcer) Adopt(a *lease.Adoption) {
 		s.saw(a.Read)
 		e.snap.Store(s)
 		e.forgetAll()
+		if e.allowances != nil {
+			e.allowances.clear()
+		}
 	}
 }
 
@@ -162,32 +173,42 @@ func (e *Enforcer) SetView(v View) {
 // is no answer: the request makes no sense, no rules are loaded, or ctx was
 // cancelled by the caller. A store that is away is not an error.
 func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (Decision, error) {
-	d, w, err := e.begin(ctx, now, req, e.cfg.Leases != nil)
-	for w != nil {
-		d, w, err = e.await(ctx, w)
-	}
+	var d Decision
+	err := e.DecideInto(ctx, now, req, &d)
 	return d, err
+}
+
+// DecideInto is Decide into a decision that the caller has had before and is done with:
+// its memory is used again.
+func (e *Enforcer) DecideInto(ctx context.Context, now time.Duration, req Request, into *Decision) (err error) {
+	var w *Wait
+	*into, w, err = e.begin(ctx, now, req, into.Statuses[:0], e.cfg.Leases != nil)
+	for w != nil {
+		*into, w, err = e.await(ctx, w)
+	}
+	return err
 }
 
 // Begin is Decide up to where it would wait for the first lease of a key: then it
 // returns a Wait, and the caller waits as it can. Decide is Begin with a wait on
 // Config.Leases, which Begin does not need.
 func (e *Enforcer) Begin(ctx context.Context, now time.Duration, req Request) (Decision, *Wait, error) {
-	return e.begin(ctx, now, req, true)
+	return e.begin(ctx, now, req, nil, true)
 }
 
-func (e *Enforcer) begin(ctx context.Context, now time.Duration, req Request, mayWait bool) (Decision, *Wait, error) {
+func (e *Enforcer) begin(ctx context.Context, now time.Duration, req Request, statuses []Status, mayWait bool) (Decision, *Wait, error) {
 	s, err := e.rules(req)
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	return e.run(ctx, turn{now: now, req: req, s: s, p: e.plan(s, req, 0), mayWait: mayWait})
+	return e.run(ctx, turn{now: now, req: req, statuses: statuses, s: s, p: e.plan(s, now, req, 0), mayWait: mayWait})
 }
 
 // turn is one request on its way to a decision.
 type turn struct {
 	now       time.Duration
 	req       Request
+	statuses  []Status // memory for those of the decision
 	s         *snapshot
 	p         *plan
 	mayWait   bool
@@ -210,7 +231,8 @@ func (e *Enforcer) run(ctx context.Context, t turn) (Decision, *Wait, error) {
 func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait, error) {
 	if errors.Is(err, ErrStale) && !t.refreshed && e.refresh(ctx, t.now, t.s) == nil {
 		t.s, t.refreshed = e.snap.Load(), true
-		t.p = e.plan(t.s, t.req, t.p.came)
+		t.p = e.plan(t.s, t.now, t.req, t.p.came)
+		t.p.late = true
 		return e.run(ctx, t)
 	}
 	p := t.p
@@ -231,7 +253,7 @@ func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait,
 		}
 		e.degrade(t.now, p)
 	}
-	d := p.decision(t.req, e.cfg.ShadowMode)
+	d := p.decision(t.req, t.statuses, e.cfg.ShadowMode)
 	d.UnknownDomain = !t.s.Set.HasDomain(t.req.Domain)
 	if err == nil && !p.retained {
 		e.plans.Put(p)
@@ -286,11 +308,16 @@ func (e *Enforcer) take(ctx context.Context, now time.Duration, s *snapshot, p *
 		}
 	}
 	for p.gather(shadow) {
+		if !p.late && e.spend(now, p) {
+			return nil
+		}
+		p.late = true
 		changes := e.changes()
 		res, err := e.cfg.Store.Take(ctx, Take{Incarnation: s.Incarnation, Config: s.Version, Asks: p.asks})
 		if err == nil && len(res.Verdicts) != len(p.asks) {
 			err = fmt.Errorf("%w: %d verdicts on %d asks", ErrStoreDown, len(res.Verdicts), len(p.asks))
 		}
+		e.drew(now, p, res.Verdicts, err == nil && e.connected(res.Now))
 		if p.refunds {
 			e.forgetRefunds(p) // also of a take with an unknown outcome
 		}

@@ -17,11 +17,11 @@ func (e *Enforcer) Look(ctx context.Context, now time.Duration, req Request) (De
 	if err != nil {
 		return Decision{}, err
 	}
-	p := e.plan(s, req, 0)
+	p := e.plan(s, now, req, 0)
 	err = e.look(ctx, s, p)
 	if errors.Is(err, ErrStale) && e.refresh(ctx, now, s) == nil {
 		s = e.snap.Load()
-		p = e.plan(s, req, p.came)
+		p = e.plan(s, now, req, p.came)
 		err = e.look(ctx, s, p)
 	}
 	if err != nil {
@@ -37,7 +37,7 @@ func (e *Enforcer) Look(ctx context.Context, now time.Duration, req Request) (De
 			c.over = c.over || p.items[j].over
 		}
 	}
-	d := p.decision(req, e.cfg.ShadowMode)
+	d := p.decision(req, nil, e.cfg.ShadowMode)
 	d.UnknownDomain = !s.Set.HasDomain(req.Domain)
 	return d, nil
 }

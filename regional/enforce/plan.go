@@ -28,6 +28,11 @@ type plan struct {
 	waited         bool
 	maxDelay       time.Duration // of the request
 	retained       bool          // the store may still be reading the asks
+	late           bool          // time has passed since the request came: nothing is paid from allowances
+	drawn          bool          // something is paid from allowances
+	now            time.Duration // when it came
+	allowances     *allowances   // the enforcer's
+	name           []byte        // the key at hand
 
 	clock func() quota.Micros // Config.Wall, and what it said, 0 before it was read
 	wall  quota.Micros
@@ -65,6 +70,8 @@ type item struct {
 	window    rules.Window // of a limit that counts in windows, and what is left of it
 	left      quota.Micros
 	ask       bucket.Ask
+	allowance *allowance // of the key, nil for none
+	spent     bool       // it pays
 	asked     bool
 	over      bool
 	connected bool          // the region had a session when it was asked
@@ -80,18 +87,19 @@ func (p *plan) reset() {
 	clear(p.items)
 	*p = plan{
 		descriptors: p.descriptors[:0], counts: p.counts[:0], items: p.items[:0],
-		asks: p.asks[:0], index: p.index[:0],
+		asks: p.asks[:0], index: p.index[:0], name: p.name[:0],
 	}
 }
 
 // plan matches a request and lays out what is to be asked.
 //
 // came is the plan's that it was planned with before, 0 for the first time.
-func (e *Enforcer) plan(s *snapshot, req Request, came quota.Micros) *plan {
+func (e *Enforcer) plan(s *snapshot, now time.Duration, req Request, came quota.Micros) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
 	p.maxDelay, p.settle = req.MaxDelay, req.Settle
 	p.clock, p.came = e.cfg.Wall, came
+	p.now, p.allowances = now, e.allowances
 	replaces := false
 	for i := range req.Descriptors {
 		d := planned{count: -1}
@@ -162,7 +170,7 @@ const linear = 16
 
 // add adds the cost of a descriptor to the count of its identity.
 func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tokens) int {
-	key, window := p.key(domain, d.Entries, rule, 0)
+	key, window, own := p.key(domain, d.Entries, rule, 0)
 	if i := p.find(rule, key); i >= 0 {
 		p.counts[i].more(cost)
 		return i
@@ -170,9 +178,11 @@ func (p *plan) add(domain string, d Descriptor, rule *rules.Rule, cost quota.Tok
 	c := count{rule: rule, cost: cost, first: len(p.items), n: len(rule.Limits)}
 	for i := range rule.Limits {
 		if i > 0 {
-			key, window = p.key(domain, d.Entries, rule, i)
+			key, window, own = p.key(domain, d.Entries, rule, i)
 		}
-		p.items = append(p.items, item{limit: &rule.Limits[i], window: window, left: max(0, window.End-p.wall), ask: bucket.Ask{Key: key}})
+		p.items = append(p.items, item{
+			limit: &rule.Limits[i], window: window, left: max(0, window.End-p.wall), ask: bucket.Ask{Key: key}, allowance: own,
+		})
 	}
 	return p.append(c)
 }
@@ -184,7 +194,12 @@ func (p *plan) addOverride(d *planned, cost quota.Tokens) int {
 		return i
 	}
 	c := count{rule: d.rule, cost: cost, first: len(p.items), n: 1}
-	p.items = append(p.items, item{limit: d.limit, ask: bucket.Ask{Key: d.key}})
+	it := item{limit: d.limit, ask: bucket.Ask{Key: d.key}}
+	if p.allowances != nil && !d.limit.Shape {
+		p.name = append(p.name[:0], d.key...)
+		it.allowance = p.allowances.find(p.now, p.name)
+	}
+	p.items = append(p.items, it)
 	return p.append(c)
 }
 
@@ -238,6 +253,9 @@ func (p *plan) finish(c *count, s *snapshot) {
 			c.early, c.earlyAt, c.over = BurstExceeded, i, true
 		}
 		it.ask.Cost, it.ask.Debt, it.ask.Settle = c.cost, it.limit.MaxDebt, p.settle
+		if c.cost <= 0 || p.settle {
+			it.allowance = nil
+		}
 		it.ask.Mode = ModeOf(it.limit.OnDisconnect)
 		if it.window.IsZero() {
 			it.ask.Standing = s.Standing(it.ask.Key, it.limit, now)
@@ -336,6 +354,7 @@ func (p *plan) judge(index []int, charged bool) (denied bool) {
 
 // reopen makes the plan ask again for what was denied by the store.
 func (p *plan) reopen() {
+	p.late = true
 	for i := range p.counts {
 		c := &p.counts[i]
 		if c.early != "" || c.rule.Shadow {

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/coordinator/quota"
@@ -13,11 +14,12 @@ import (
 // of capacity: a lease, a larger lease, the coordinator.
 const retryGuess = time.Second
 
-// decision turns a finished plan into the answer.
-func (p *plan) decision(req Request, shadowMode bool) Decision {
+// decision turns a finished plan into the answer, in the memory of statuses if there is
+// enough.
+func (p *plan) decision(req Request, statuses []Status, shadowMode bool) Decision {
 	d := Decision{
-		Over: p.over(), Degraded: p.degraded, Waited: p.waited,
-		Statuses: make([]Status, len(req.Descriptors)),
+		Over: p.over(), Degraded: p.degraded, Waited: p.waited, FromAllowance: p.drawn && !p.late,
+		Statuses: slices.Grow(statuses[:0], len(req.Descriptors))[:len(req.Descriptors)],
 	}
 	for i := range d.Statuses {
 		d.Statuses[i] = p.status(&p.descriptors[i])
