@@ -100,7 +100,7 @@ func (a *Agent) assemble() error {
 		Leases:     leases{a},
 		Wake:       func() { a.uplink.Urgent() },
 		Refresh:    func(ctx context.Context) error { return a.region.Refresh(ctx) },
-		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode, RememberDenials: true,
+		ShadowMode: cfg.ShadowMode, QuotaMode: cfg.QuotaMode, RememberDenials: true, Allowances: !cfg.Exact,
 		Loan: cfg.Timing.Loan, Wall: wall,
 	})
 	a.metrics = newMetrics(cfg.Registerer, cfg.Version, func() float64 { return float64(a.enforcer.Owing()) })

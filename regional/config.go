@@ -81,6 +81,12 @@ type Config struct {
 	// all its rules deny.
 	QuotaMode bool
 
+	// Exact makes every request ask the region's store, but for those that are surely
+	// denied. Else the agent draws tokens of busy keys ahead, for a tenth of a second, and
+	// admits most of their requests by them. The bound is the same; what agents hold ahead
+	// is not in the remaining tokens that others of the region see.
+	Exact bool
+
 	// DenialLog is how many lines a second tell of denials and why they were made,
 	// at most MaxDenialLog; 0 tells of none. Values of descriptors are in a line only
 	// where the rule has denial_log_values.

@@ -103,14 +103,25 @@ func (a *Agent) AwaitReady(ctx context.Context) error {
 //
 // It keeps nothing of req when it has returned.
 func (a *Agent) Decide(ctx context.Context, req Request) (Decision, error) {
+	var d Decision
+	err := a.DecideInto(ctx, req, &d)
+	return d, err
+}
+
+// DecideInto is Decide for callers that count allocations: it puts the decision in the
+// place of one that the caller is done with, and uses its memory again. After an error
+// there is nothing in it.
+func (a *Agent) DecideInto(ctx context.Context, req Request, d *Decision) error {
 	if err := ctx.Err(); err != nil {
-		return Decision{}, fmt.Errorf("decide: %w", err)
+		*d = Decision{}
+		return fmt.Errorf("decide: %w", err)
 	}
 	select {
 	case <-a.stopped:
-		return Decision{}, ErrStopped
+		*d = Decision{}
+		return ErrStopped
 	default:
-		return a.decide(ctx, req)
+		return a.decideInto(ctx, req, d)
 	}
 }
 

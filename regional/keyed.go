@@ -71,9 +71,16 @@ func (l *Keyed[K]) Allow(ctx context.Context, k K) (Decision, error) { return l.
 // AllowN is Limiter.AllowN for the descriptor of k. The error is also ErrArgument
 // when k has no entries, or one without a key.
 func (l *Keyed[K]) AllowN(ctx context.Context, k K, n int) (Decision, error) {
+	var d Decision
+	err := l.AllowInto(ctx, k, n, &d)
+	return d, err
+}
+
+// AllowInto is Limiter.AllowInto for the descriptor of k.
+func (l *Keyed[K]) AllowInto(ctx context.Context, k K, n int, d *Decision) error {
 	c := l.begin(k)
 	defer l.end(c)
-	return l.allow(ctx, c, n, 0)
+	return l.allow(ctx, c, n, 0, d)
 }
 
 // Wait is WaitN with a cost of 1.
@@ -87,7 +94,10 @@ func (l *Keyed[K]) WaitN(ctx context.Context, k K, n int) error {
 		return err
 	}
 	c.identity = appendIdentity(c.identity[:0], l.domain, c.entries, l.override)
-	return l.wait(ctx, string(c.identity), func() (Decision, error) { return l.allow(ctx, c, n, maxDelay(ctx)) })
+	return l.wait(ctx, string(c.identity), func() (d Decision, err error) {
+		err = l.allow(ctx, c, n, maxDelay(ctx), &d)
+		return d, err
+	})
 }
 
 // Reserve is ReserveN with a cost of 1.
@@ -130,13 +140,14 @@ func (l *Keyed[K]) end(c *call) {
 	l.calls.Put(c)
 }
 
-func (l *Keyed[K]) allow(ctx context.Context, c *call, n int, maxDelay time.Duration) (Decision, error) {
+func (l *Keyed[K]) allow(ctx context.Context, c *call, n int, maxDelay time.Duration, d *Decision) error {
 	if err := l.valid(c, n); err != nil {
-		return Decision{}, err
+		*d = Decision{}
+		return err
 	}
 	c.hits = uint64(n)
 	c.descriptor[0] = Descriptor{Entries: c.entries, Hits: &c.hits, Override: l.override}
-	return l.ask(ctx, Request{Domain: l.domain, Descriptors: c.descriptor[:], MaxDelay: maxDelay})
+	return l.ask(ctx, Request{Domain: l.domain, Descriptors: c.descriptor[:], MaxDelay: maxDelay}, d)
 }
 
 func (l *Keyed[K]) valid(c *call, n int) error {

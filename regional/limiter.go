@@ -83,11 +83,23 @@ func (l *Limiter) Allow(ctx context.Context) (Decision, error) { return l.AllowN
 // the Delay says how long the caller has to hold its work back. Wait does that.
 func (l *Limiter) AllowN(ctx context.Context, n int) (Decision, error) { return l.allow(ctx, n, 0) }
 
-func (l *Limiter) allow(ctx context.Context, n int, maxDelay time.Duration) (Decision, error) {
+// AllowInto is AllowN in the memory of a decision that the caller is done with, as
+// Agent.DecideInto: with an allowance it allocates nothing.
+func (l *Limiter) AllowInto(ctx context.Context, n int, d *Decision) error {
+	return l.allowInto(ctx, n, 0, d)
+}
+
+func (l *Limiter) allow(ctx context.Context, n int, maxDelay time.Duration) (d Decision, err error) {
+	err = l.allowInto(ctx, n, maxDelay, &d)
+	return d, err
+}
+
+func (l *Limiter) allowInto(ctx context.Context, n int, maxDelay time.Duration, d *Decision) error {
 	req := Request{Domain: l.domain, Descriptors: l.entries, MaxDelay: maxDelay}
 	switch {
 	case n < 0:
-		return Decision{}, negative(n)
+		*d = Decision{}
+		return negative(n)
 	case n == 0:
 		req.Descriptors = l.looking
 	case uint64(n) <= math.MaxUint32:
@@ -96,7 +108,7 @@ func (l *Limiter) allow(ctx context.Context, n int, maxDelay time.Duration) (Dec
 		hits := uint64(n)
 		req.Descriptors = []Descriptor{{Entries: l.entries[0].Entries, Hits: &hits, Override: l.entries[0].Override}}
 	}
-	return l.ask(ctx, req)
+	return l.ask(ctx, req, d)
 }
 
 // Wait is WaitN with a cost of 1.
@@ -153,12 +165,13 @@ type asker struct {
 	strict bool
 }
 
-func (a *asker) ask(ctx context.Context, req Request) (Decision, error) {
-	d, err := a.agent.Decide(ctx, req)
+func (a *asker) ask(ctx context.Context, req Request, d *Decision) error {
+	err := a.agent.DecideInto(ctx, req, d)
 	if err == nil && a.strict && d.Statuses[0].Reason == enforce.NoRule {
-		return Decision{}, fmt.Errorf("%w: domain %q; ask /v1/explain on the admin port why", ErrNoRule, req.Domain)
+		*d = Decision{}
+		return fmt.Errorf("%w: domain %q; ask /v1/explain on the admin port why", ErrNoRule, req.Domain)
 	}
-	return d, err
+	return err
 }
 
 func negative(n int) error { return fmt.Errorf("%w: a cost of %d", ErrArgument, n) }

@@ -83,7 +83,9 @@ func (a *asker) settlement(ctx context.Context, domain string, descriptors []Des
 	if err != nil {
 		return Decision{}, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	return a.ask(ctx, req)
+	var d Decision
+	err = a.ask(ctx, req, &d)
+	return d, err
 }
 
 // Cancel says that the reserver will not act, and returns how many requests stay

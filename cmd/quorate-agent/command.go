@@ -38,6 +38,7 @@ type options struct {
 	Metadata   bool     `key:"metadata" usage:"add the deciding rules to rate limit service replies as dynamic metadata"`
 	Reflection bool     `key:"reflection" usage:"let gRPC tools list the services"`
 	ShadowMode bool     `key:"shadow_mode" usage:"let every request pass and count what would have been denied"`
+	Exact      bool     `key:"exact" usage:"ask Redis for every request, instead of drawing tokens of busy keys ahead for a tenth of a second"`
 	QuotaMode  bool     `key:"quota_mode" usage:"treat every rule as a quota rule: deny only when all rules of a request deny"`
 	DenialLog  int      `key:"denial_log" usage:"lines a second, at most 1000, that tell of denials and why they were made; values of descriptors only where the rule has denial_log_values (default: 0, none)"`
 
@@ -131,7 +132,7 @@ func (o options) config() (regional.Config, error) {
 		Region: o.Region, Agent: o.Agent, Coordinators: o.Coordinators, CoordinatorTLS: client,
 		Redis: o.Redis.URL, RedisPrefix: o.Redis.Prefix, RedisAccess: redis, RedisPoolSize: o.Redis.PoolSize, RedisTimeout: o.Redis.Timeout,
 		GRPCAddr: o.GRPCAddr, HTTPAddr: o.HTTPAddr, AdminAddr: o.AdminAddr, ServerTLS: server,
-		Headers: style, Metadata: o.Metadata, Reflection: o.Reflection, ShadowMode: o.ShadowMode, QuotaMode: o.QuotaMode,
+		Headers: style, Metadata: o.Metadata, Reflection: o.Reflection, ShadowMode: o.ShadowMode, QuotaMode: o.QuotaMode, Exact: o.Exact,
 		DenialLog: o.DenialLog, DrainDelay: o.DrainDelay, Drain: o.Drain,
 	}
 	var nobody error
