@@ -42,6 +42,7 @@ type agent struct {
 	beside   []quota.Usage     // reported beside a sync; the next answer says that it was heard
 	fresh    bool              // something was applied since the last message
 	died     string            // the incarnation that this agent saw die
+	mourned  string            // the incarnation before which it has waited for what was drawn
 	wakes    int               // the wake-up that counts
 	waiters  map[quota.Key][]*waiter
 }
@@ -64,7 +65,7 @@ func (a *agent) start(in quota.Micros) {
 	a.keeper = lease.New(lease.Config{Region: a.region.name, Agent: a.name, Timing: w.plan.Timing, Rand: w.rand.Float64})
 	a.demand = demand.New(demand.Config{})
 	a.enforcer = enforce.New(enforce.Config{
-		Store: port{a}, Demand: a.demand, Refresh: a.refresh, Loan: w.plan.Timing.Loan, Wall: a.wall,
+		Store: port{a}, Demand: a.demand, Refresh: a.refresh, Loan: w.plan.Timing.Loan, Wall: a.wall, Allowances: w.plan.Allowances,
 		Wake: func() {
 			a.urgent = true
 			a.wake(0)
@@ -151,25 +152,44 @@ func (a *agent) step() {
 		return
 	}
 	state := r.store.State(r.time())
+	if a.mourned != state.Incarnation && lease.Settles(state, a.died) > 0 {
+		a.mourned = state.Incarnation
+		a.wake(settled)
+		return
+	}
 	report := lease.Report{Replaces: a.died, Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
 	report.Applied = a.unconfirmed()
 	req := a.keeper.Request(a.reading(), state, report)
 	a.open, a.confirm, a.urgent, a.fresh = req, false, false, false
 	a.open.Usage = append(a.beside, req.Usage...) // all that is lost if nobody answers
 	a.beside = nil
+	life := a.lives
 	if req.Drop {
 		w.count("sessions dropped by their region")
 		r.store.Drop(req.Session)
+		w.loop.After(settled, func() {
+			if a.lives == life && a.open.Seq == req.Seq {
+				a.ask(req)
+			}
+		})
+	} else {
+		a.ask(req)
 	}
-	l := w.anyLeader(r)
-	a.asked = l
-	w.send(r.name, nodeName, func() { l.receive(a, req) })
-	life := a.lives
 	w.loop.After(quota.MicrosOf(w.plan.Timing.Answer), func() {
 		if a.lives == life {
 			a.broken(req.Seq)
 		}
 	})
+}
+
+// settled is how long after a change in its store an agent tells of it. It stands for
+// uplink's.
+const settled = bucket.DrawSpan + bucket.DrawSpan/10
+
+func (a *agent) ask(req quota.SyncRequest) {
+	l := a.region.w.anyLeader(a.region)
+	a.asked = l
+	a.region.w.send(a.region.name, nodeName, func() { l.receive(a, req) })
 }
 
 // report says what has changed beside the sync that waits, when it is time to, and
@@ -306,13 +326,18 @@ func (a *agent) obey(e lease.Effects) {
 	}
 	if e.Adopt != nil {
 		_ = a.refresh(context.Background()) // what it has adopted before decides what its shares are worth
+		first := a.enforcer.Adoption() == nil
 		if blob, err := lease.Encode(*e.Adopt, r.name, a.enforcer.Adoption()); err == nil {
 			if r.store.Adopt(now, incarnation, e.Adopt.Version, blob) == nil {
 				w.count("configurations adopted")
 			}
 		}
 		_ = a.refresh(context.Background())
-		a.confirm = true
+		if first {
+			a.confirm = true // nothing was drawn before
+		} else {
+			a.settle(settled)
+		}
 	}
 	for _, apply := range e.Apply {
 		assignment := apply.Assignment
@@ -322,8 +347,13 @@ func (a *agent) obey(e lease.Effects) {
 		})
 		switch {
 		case errors.Is(err, bucket.ErrSettling):
+			if assignment.Lend == 0 {
+				w.count("assignments that waited for drawn tokens")
+				a.settle(settled)
+				continue
+			}
 			w.count("shares lent")
-			a.settle()
+			a.settle(bucket.Notice + quota.Second/10)
 			continue
 		case err != nil:
 			w.count("assignments that the store refused")
@@ -339,11 +369,10 @@ func (a *agent) obey(e lease.Effects) {
 	}
 }
 
-// settle asks again for the assignments that lend, when all agents know of it. It
-// stands for uplink's settles.
-func (a *agent) settle() {
+// settle says or asks again what it is too early for now. It stands for uplink's.
+func (a *agent) settle(in quota.Micros) {
 	life := a.lives
-	a.region.w.loop.After(bucket.Notice+quota.Second/10, func() {
+	a.region.w.loop.After(in, func() {
 		if a.lives == life {
 			a.confirm = true
 			a.step()

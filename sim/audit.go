@@ -148,6 +148,9 @@ func (a *audit) admitted(r *region, k int, win rules.Window, cost quota.Tokens, 
 	if a.w.healed && now >= a.w.measureFrom() {
 		t.final[r.name] += cost
 	}
+	if d.FromAllowance {
+		a.w.count("admitted by tokens drawn ahead")
+	}
 	if d.Degraded {
 		a.w.count("admitted without the store")
 	}

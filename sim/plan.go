@@ -34,6 +34,8 @@ type Plan struct {
 	// Events happen at fixed times.
 	Events   []Event
 	Duration quota.Micros
+	// Allowances lets agents draw tokens ahead.
+	Allowances bool
 	// KeepLeases makes the report tell every change of a lease.
 	KeepLeases bool
 	Timing     quota.Timing   // zero for quota.DefaultTiming()

@@ -133,6 +133,11 @@ func (p port) Take(_ context.Context, t enforce.Take) (enforce.TakeResult, error
 	}
 	res := enforce.TakeResult{Now: r.store.State(now).Now}
 	res.Admitted, res.Verdicts = r.store.Take(now, t.Asks)
+	for _, v := range res.Verdicts {
+		if v.Grant.Tokens > 0 {
+			r.w.count("draws ahead")
+		}
+	}
 	if err := p.reply(); err != nil {
 		return enforce.TakeResult{}, err
 	}

@@ -35,6 +35,9 @@ var states = map[string]state{
 	"messages repeated":                 fired,
 	"messages cut off":                  fired,
 
+	"draws ahead":                                                   reached,
+	"admitted by tokens drawn ahead":                                reached,
+	"assignments that waited for drawn tokens":                      reached,
 	"shares lent":                                                   reached,
 	"loans borrowed":                                                reached,
 	"loans ended":                                                   reached,

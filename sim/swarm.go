@@ -42,6 +42,11 @@ func swarm(seed uint64) Plan {
 		p.Regions = append(p.Regions, Region{Name: n, Weight: int64(1 + r.IntN(3)), Agents: agents})
 	}
 	limit := slidingLimit(seed, rate)
+	p.Allowances = drawsAhead(seed)
+	storming, most := 50.0, []int{1, 3, 15}
+	if p.Allowances {
+		limit, storming, most = busyLimit(seed), 300, []int{1, 1, 2}
+	}
 	p.Rules = document(limit, 0.3, onStoreFailure)
 	for range 3 {
 		p.Edited = append(p.Edited, document(limit, float64(r.IntN(9))/10, onStoreFailure))
@@ -59,9 +64,9 @@ func swarm(seed uint64) Plan {
 	for _, n := range names {
 		for k := range p.Keys {
 			load := Load{
-				Region: n, Key: k, Cost: 1, MostCost: uint32(pick(1, 3, 15)),
+				Region: n, Key: k, Cost: 1, MostCost: uint32(pick(most...)),
 				Curve: workload.Curve{
-					Points: []workload.Point{{PerSecond: 2}, {At: quiet, PerSecond: 2}, {At: quiet, PerSecond: 50}, {At: quiet + storm, PerSecond: 50}},
+					Points: []workload.Point{{PerSecond: 2}, {At: quiet, PerSecond: 2}, {At: quiet, PerSecond: storming}, {At: quiet + storm, PerSecond: storming}},
 					Period: quiet + storm,
 				},
 			}
@@ -102,6 +107,18 @@ func slidingLimit(seed uint64, rate int) swarmLimit {
 	return swarmLimit{
 		40 / float64(seconds), fmt.Sprintf("requests_per_unit: 40\n      unit_multiplier: %d", seconds), "algorithm: sliding_window_" + algorithm,
 	}
+}
+
+// drawsAhead says in which worlds agents draw tokens ahead. That and their limit is drawn
+// apart, so that other worlds stay what they are.
+func drawsAhead(seed uint64) bool { return rand.New(rand.NewPCG(seed, 0xa13b)).IntN(6) == 0 }
+
+// busyLimit draws a bucket of which it pays to draw ahead: storms ask for tokens many times
+// in a tenth of a second, and find the bucket full.
+func busyLimit(seed uint64) swarmLimit {
+	r := rand.New(rand.NewPCG(seed, 0xb057))
+	rate := []int{60, 200, 600}[r.IntN(3)]
+	return swarmLimit{float64(rate), fmt.Sprintf("requests_per_unit: %d", rate), fmt.Sprintf("burst: %d", rate)}
 }
 
 // document is the rule under test. Its limit never changes; the standing share does.
