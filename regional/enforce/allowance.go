@@ -153,25 +153,33 @@ func (a *allowance) count(now time.Duration, cost quota.Tokens) {
 	a.spending = min(a.spending+cost, quota.MaxTokens)
 }
 
-// spend takes the cost of a request, and gives the verdict. Where it does not, ahead is
-// what the request is to draw when it asks the store; then drew has to be called.
-func (a *allowance) spend(now time.Duration, ask *bucket.Ask) (v bucket.Verdict, connected bool, ahead quota.Tokens, ok bool) {
+// payment is what an allowance says to a request: until when its tokens were good, 0 where
+// it does not pay.
+type payment struct {
+	verdict   bucket.Verdict
+	connected bool
+	until     time.Duration
+}
+
+// spend takes the cost of a request. Where it does not, ahead is what the request is to
+// draw when it asks the store; then drew has to be called.
+func (a *allowance) spend(now time.Duration, ask *bucket.Ask) (paid payment, ahead quota.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count(now, ask.Cost)
 	if now >= a.until || a.left < ask.Cost {
-		return v, false, a.draw(now, ask.Cost), false
+		return payment{}, a.draw(now, ask.Cost)
 	}
 	if a.left-ask.Cost < a.spare() && a.until-now > heatSpan/10 && now >= a.barren {
 		// While this one asks, the others live on the rest.
 		if ahead = a.draw(now, ask.Cost); ahead > 0 {
-			return v, false, ahead, false
+			return payment{}, ahead
 		}
 	}
 	a.left -= ask.Cost
-	v = bucket.Judge(*ask, a.bucket, true)
+	paid = payment{bucket.Judge(*ask, a.bucket, true), a.connected, a.until}
 	a.bucket.Level -= ask.Cost
-	return v, a.connected, 0, true
+	return paid, 0
 }
 
 // busy is how much is asked for in a heatSpan.
@@ -197,10 +205,14 @@ func (a *allowance) draw(now time.Duration, cost quota.Tokens) quota.Tokens {
 	return busy
 }
 
-// giveBack undoes a spend.
-func (a *allowance) giveBack(cost quota.Tokens) {
+// giveBack undoes a spend of tokens that were good until then. Where others have come in
+// their place they are lost: those of one slot must not be used in the next.
+func (a *allowance) giveBack(cost quota.Tokens, until time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.until != until {
+		return
+	}
 	a.left += cost
 	a.bucket.Level += cost
 }

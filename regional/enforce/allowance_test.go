@@ -180,20 +180,37 @@ func TestADrawEndsByTheAgentsClockFromBeforeItAsked(t *testing.T) {
 	a := &allowance{key: "k"}
 	ask := bucket.Ask{Key: "k", Cost: quota.Token}
 	const at = time.Hour
-	if _, _, ahead, ok := a.spend(at, &ask); ok || ahead == 0 {
-		t.Fatalf("have %v drawn ahead, paid %v; want a draw", ahead, ok)
+	if paid, ahead := a.spend(at, &ask); paid.until != 0 || ahead == 0 {
+		t.Fatalf("have %v drawn ahead, paid until %v; want a draw", ahead, paid.until)
 	}
-	if _, _, ahead, _ := a.spend(at, &ask); ahead != 0 {
+	if _, ahead := a.spend(at, &ask); ahead != 0 {
 		t.Fatal("two draw at one time")
 	}
 	v := bucket.Verdict{Level: 10 * quota.Token, Grant: bucket.Grant{Tokens: 5 * quota.Token, Span: bucket.DrawSpan}}
 	a.drew(at, &v, true)
 	last := at + 98*time.Millisecond - 2*time.Microsecond
-	if _, _, _, ok := a.spend(last, &ask); !ok {
+	if paid, _ := a.spend(last, &ask); paid.until == 0 {
 		t.Error("not paid two microseconds before its end")
 	}
-	if _, _, _, ok := a.spend(last+time.Microsecond, &ask); ok {
+	if paid, _ := a.spend(last+time.Microsecond, &ask); paid.until != 0 {
 		t.Error("paid at its end")
+	}
+}
+
+func TestTokensOfASlotAreNotGivenBackToTheNext(t *testing.T) {
+	a := &allowance{key: "k"}
+	ask := bucket.Ask{Key: "k", Cost: quota.Token}
+	v := bucket.Verdict{Level: 10 * quota.Token, Grant: bucket.Grant{Tokens: 5 * quota.Token, Span: bucket.DrawSpan}}
+	a.drew(time.Hour, &v, true)
+	paid, _ := a.spend(time.Hour, &ask)
+	a.giveBack(ask.Cost, paid.until)
+	if a.left != 5*quota.Token {
+		t.Errorf("%v are left of 5", a.left)
+	}
+	paid, _ = a.spend(time.Hour, &ask)
+	a.drew(time.Hour+time.Second, &v, true)
+	if a.giveBack(ask.Cost, paid.until); a.left != 5*quota.Token {
+		t.Errorf("%v are left of 5 in the next slot", a.left)
 	}
 }
 

@@ -71,7 +71,7 @@ type item struct {
 	left      quota.Micros
 	ask       bucket.Ask
 	allowance *allowance // of the key, nil for none
-	spent     bool       // it pays
+	paid      payment    // by it
 	asked     bool
 	over      bool
 	connected bool          // the region had a session when it was asked

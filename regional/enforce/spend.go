@@ -18,16 +18,16 @@ func (e *Enforcer) spend(now time.Duration, p *plan) bool {
 	all := true
 	for a, j := range p.index {
 		it := &p.items[j]
-		it.v, it.connected, p.asks[a].Ahead, it.spent = it.allowance.spend(now, &it.ask)
-		all = all && it.spent
+		it.paid, p.asks[a].Ahead = it.allowance.spend(now, &it.ask)
+		all = all && it.paid.until > 0
 	}
 	for _, j := range p.index {
 		it := &p.items[j]
 		switch {
 		case all:
-			it.asked, it.over = true, false
-		case it.spent:
-			it.allowance.giveBack(it.ask.Cost)
+			it.asked, it.over, it.v, it.connected = true, false, it.paid.verdict, it.paid.connected
+		case it.paid.until > 0:
+			it.allowance.giveBack(it.ask.Cost, it.paid.until)
 		}
 	}
 	p.drawn = p.drawn || all
