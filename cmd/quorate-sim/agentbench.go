@@ -23,6 +23,7 @@ type agentBenchOptions struct {
 	concurrency []int
 	rounds      int
 	time        time.Duration
+	peer        string
 	profile     string
 	format      output.Format
 }
@@ -33,10 +34,11 @@ func agentBenchCommand() *cobra.Command {
 		Use:   "bench-agent",
 		Short: "Measure what a decision of an agent costs on this machine",
 		Long: `bench-agent asks a real agent over gRPC on the loopback, with a real redis-server
-behind it, and two others in turn with it: an RLS handler that decides nothing, and
-an agent that makes one script call for each request. It prints decisions a second
+behind it, with and without allowances, and two others in turn with it: an RLS handler
+that decides nothing, and an agent that makes one script call for each request. With
+--peer it measures another RLS server beside them. It prints decisions a second
 and for each second of CPU time (server and Redis), latencies, and what Redis had to
-do. Figures are medians over the rounds. It takes real time, about rounds x 2 minutes.
+do. Figures are medians over the rounds. It takes real time, about rounds x 2 to 3 minutes.
 
 On a busy machine only the ratios mean something.`,
 		Example: `  quorate-sim bench-agent
@@ -49,6 +51,7 @@ On a busy machine only the ratios mean something.`,
 	f.IntSliceVar(&o.concurrency, "concurrency", []int{1, 50, 200}, "how many callers ask at the same time")
 	f.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	f.DurationVar(&o.time, "time", time.Second, "how long one measurement takes")
+	f.StringVar(&o.peer, "peer", "", "also measure the RLS server of this shell `COMMAND`; it gets its Redis in $REDIS and the port to open in $PORT")
 	f.StringVar(&o.profile, "cpuprofile", "", "also write a CPU profile of the agent into `FILE`, for go tool pprof")
 	output.AddFlag(c, f, &o.format)
 	// The error means that the completion exists already, which cannot be.
@@ -83,7 +86,7 @@ func runAgentBench(c *cobra.Command, o agentBenchOptions) error {
 	case len(o.concurrency) == 0 || slices.Min(o.concurrency) < 1:
 		return usage("--concurrency: give one or more numbers above 0")
 	}
-	cfg := agentbench.Config{Concurrency: o.concurrency, Rounds: o.rounds, Time: o.time, Workloads: agentbench.Workloads(), Profile: o.profile}
+	cfg := agentbench.Config{Concurrency: o.concurrency, Rounds: o.rounds, Time: o.time, Workloads: agentbench.Workloads(), Profile: o.profile, Peer: o.peer}
 	if len(o.workloads) > 0 {
 		cfg.Workloads = slices.DeleteFunc(cfg.Workloads, func(w agentbench.Workload) bool { return !slices.Contains(o.workloads, w.Name) })
 	}

@@ -20,6 +20,9 @@ type Config struct {
 	Concurrency []int
 	Rounds      int
 	Time        time.Duration // of one measurement
+	// Peer, when set, is the shell command of another RLS server that is measured, too:
+	// see startPeer. It has to know the domain and the descriptors of Rules.
+	Peer string
 	// Profile, when set, is the file for a CPU profile of the agent.
 	Profile string
 	// Progress, when set, is told what is measured next.
@@ -61,7 +64,7 @@ type system struct {
 
 // Run measures everything and returns the medians.
 func Run(ctx context.Context, cfg Config) (results []Result, err error) {
-	systems, err := startAll(cfg.Profile)
+	systems, err := startAll(cfg)
 	defer func() {
 		for _, s := range systems {
 			err = errors.Join(err, s.stop())
@@ -123,8 +126,12 @@ func (cfg Config) tell(done, all int, what string) {
 	}
 }
 
-func startAll(profile string) (systems []*system, err error) {
-	for _, name := range Systems {
+func startAll(cfg Config) (systems []*system, err error) {
+	names := Systems
+	if cfg.Peer != "" {
+		names = append(slices.Clone(names), Peer)
+	}
+	for _, name := range names {
 		s := &system{name: name}
 		systems = append(systems, s)
 		url := ""
@@ -136,9 +143,14 @@ func startAll(profile string) (systems []*system, err error) {
 		}
 		file := ""
 		if name == Quorate {
-			file = profile
+			file = cfg.Profile
 		}
-		if s.server, err = start(name, url, file); err != nil {
+		if name == Peer {
+			s.server, err = startPeer(cfg.Peer, s.redis.Addr())
+		} else {
+			s.server, err = start(name, url, file)
+		}
+		if err != nil {
 			return systems, err
 		}
 		if s.load, err = dial(s.server.addr); err != nil {

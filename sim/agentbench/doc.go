@@ -1,6 +1,7 @@
 // Package agentbench measures what a decision of an agent costs, beside other ways
-// to make one: an RLS handler that decides nothing (what gRPC alone costs), and an
-// agent that makes one script call for each request.
+// to make one: an RLS handler that decides nothing (what gRPC alone costs), an agent that
+// makes one script call for each request, and an agent without allowances. Another RLS
+// server can be measured with them.
 //
 //	load (this process) ──gRPC over loopback──► server (a process) ──► redis-server (a process)
 //

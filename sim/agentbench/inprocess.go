@@ -26,8 +26,8 @@ type Process struct {
 	Allocations float64 `json:"allocations"`
 }
 
-// InProcess measures decisions on 10,000 keys by one caller, as medians of
-// interleaved rounds.
+// InProcess measures decisions on 10,000 keys by one caller, and on one key, as medians
+// of interleaved rounds.
 func InProcess(rounds int, d time.Duration) ([]Process, error) {
 	admits, err := decider("user")
 	if err != nil {
@@ -41,6 +41,10 @@ func InProcess(rounds int, d time.Duration) ([]Process, error) {
 	for i := range keys {
 		keys[i] = strconv.Itoa(i)
 	}
+	allowed, err := allower()
+	if err != nil {
+		return nil, err
+	}
 	limiters := newLimiters()
 	systems := []struct {
 		name   string
@@ -49,6 +53,8 @@ func InProcess(rounds int, d time.Duration) ([]Process, error) {
 		{"golang.org/x/time/rate in a sharded map", func(key string) error { limiters.allow(key); return nil }},
 		{"quorate, with a store that is a map in memory", admits},
 		{"quorate, a key that is denied", denies},
+		{"the sharded map, one key", func(string) error { limiters.allow("0"); return nil }},
+		{"quorate, one key, with an allowance", allowed},
 	}
 	results := make([][]Process, len(systems))
 	for range rounds {
@@ -116,6 +122,46 @@ func (l *limiters) allow(key string) bool {
 // Redis: what is left is the agent's own part.
 func decider(descriptor string) (func(value string) error, error) {
 	start, ctx := time.Now(), context.Background()
+	e, err := enforcer(ctx, enforce.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return func(value string) error {
+		// A key of its own for each value would be admitted once.
+		if descriptor == "spent" {
+			value = "0"
+		}
+		_, err := e.Decide(ctx, time.Since(start), enforce.Request{
+			Domain: "bench", Descriptors: []enforce.Descriptor{{Entries: []rules.Entry{{Key: descriptor, Value: value}}}},
+		})
+		if err != nil {
+			return fmt.Errorf("decide in process: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// allower returns a decision on one key, of which the agent draws ahead.
+func allower() (func(string) error, error) {
+	start, ctx := time.Now(), context.Background()
+	e, err := enforcer(ctx, enforce.Config{Allowances: true})
+	if err != nil {
+		return nil, err
+	}
+	req := enforce.Request{
+		Domain: "bench", Descriptors: []enforce.Descriptor{{Entries: []rules.Entry{{Key: "user", Value: "0"}}}},
+	}
+	var d enforce.Decision
+	return func(string) error {
+		if err := e.DecideInto(ctx, time.Since(start), req, &d); err != nil {
+			return fmt.Errorf("decide in process: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// enforcer returns one with Rules and a store that is a map in memory.
+func enforcer(ctx context.Context, cfg enforce.Config) (*enforce.Enforcer, error) {
 	m, err := memory.WithRules("here", Rules)
 	if err != nil {
 		return nil, err
@@ -132,19 +178,8 @@ func decider(descriptor string) (func(value string) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := enforce.New(enforce.Config{Store: m})
+	cfg.Store = m
+	e := enforce.New(cfg)
 	e.Adopt(a)
-	return func(value string) error {
-		// A key of its own for each value would be admitted once.
-		if descriptor == "spent" {
-			value = "0"
-		}
-		_, err := e.Decide(ctx, time.Since(start), enforce.Request{
-			Domain: "bench", Descriptors: []enforce.Descriptor{{Entries: []rules.Entry{{Key: descriptor, Value: value}}}},
-		})
-		if err != nil {
-			return fmt.Errorf("decide in process: %w", err)
-		}
-		return nil
-	}, nil
+	return e, nil
 }

@@ -25,13 +25,15 @@ import (
 
 // The systems that are compared.
 const (
-	Empty   = "empty handler" // answers OK and decides nothing
-	Each    = "call for each" // an agent whose every request is a script call of its own
-	Quorate = "quorate"       // the agent
+	Empty   = "empty handler"  // answers OK and decides nothing
+	Each    = "call for each"  // an agent whose every request is a script call of its own
+	Exact   = "quorate, exact" // the agent without allowances
+	Quorate = "quorate"        // the agent
+	Peer    = "peer"           // another RLS server, see Config.Peer
 )
 
-// Systems are all of them, in the order of the table.
-var Systems = []string{Empty, Each, Quorate}
+// Systems are all of them but Peer, in the order of the table.
+var Systems = []string{Empty, Each, Exact, Quorate}
 
 // roleVariable tells a process that it is a server of a bench, and which;
 // redisVariable where its Redis is; profileVariable the file for its CPU profile.
@@ -91,7 +93,7 @@ func serve(ctx context.Context, system, redis string, out io.Writer) error {
 	}
 	cfg := regional.Config{
 		Region: "here", Agent: "bench", Coordinators: []string{"127.0.0.1:1"}, // nobody: the rules are in Redis
-		Store: store, GRPCAddr: "127.0.0.1:0",
+		Store: store, GRPCAddr: "127.0.0.1:0", Exact: system != Quorate,
 	}
 	if err := adopt(ctx, store); err != nil {
 		return errors.Join(err, store.Close())
@@ -170,6 +172,7 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	addr  string
+	ends  bool // when stdin is closed
 }
 
 // start runs this program again as a server of system, with a CPU profile if
@@ -195,7 +198,7 @@ func start(system, redis, profile string) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", system, err)
 	}
-	p := &process{cmd: cmd, stdin: stdin}
+	p := &process{cmd: cmd, stdin: stdin, ends: true}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: it ended before it was ready: %w", system, err), p.stop())
@@ -206,7 +209,12 @@ func start(system, redis, profile string) (*process, error) {
 
 // stop ends the process.
 func (p *process) stop() error {
-	_ = p.stdin.Close() // which ends it
+	_ = p.stdin.Close()
+	if !p.ends {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		_ = p.cmd.Wait() // its exit code is its own matter
+		return nil
+	}
 	force := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
 	defer force.Stop()
 	if err := p.cmd.Wait(); err != nil {
