@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorate/quorate/coordinator/quota"
 	"github.com/quorate/quorate/regional/bucket"
-	"github.com/quorate/quorate/regional/demand"
 )
 
 func drawing(c *Config) { c.Allowances = true }
@@ -269,25 +268,5 @@ func TestAllowancesAreBounded(t *testing.T) {
 	}
 	if as.find(time.Hour, make([]byte, maxAllowanceKey+1)) != nil {
 		t.Error("a name that is too long has an allowance")
-	}
-}
-
-func TestADecisionWithAnAllowanceAllocatesNothing(t *testing.T) {
-	w := newWorld(t, busyRules, drawing)
-	w.second(5000, d("user=a"), d("two=b"))
-	w.seen = make([]demand.Observation, 0, 1000)
-	req := Request{Domain: "api", Descriptors: []Descriptor{d("user=a"), d("two=b")}}
-	var dec Decision
-	ctx := context.Background()
-	for !dec.FromAllowance {
-		if w.now += time.Millisecond; w.takes > 10_000 {
-			t.Fatal("nothing is drawn")
-		}
-		if err := w.e.DecideInto(ctx, w.now, req, &dec); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := testing.AllocsPerRun(5, func() { _ = w.e.DecideInto(ctx, w.now, req, &dec) }); n != 0 || !dec.FromAllowance {
-		t.Errorf("%v allocations, from an allowance: %v", n, dec.FromAllowance)
 	}
 }
