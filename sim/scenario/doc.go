@@ -36,6 +36,7 @@
 //	network: {delay: 75ms, jitter: 0ms, loss: 0, duplicate: 0, late: 0, held: 0}   # one way; default 0
 //	log: {commit: 40ms, jitter: 0ms, lost: 0, unknown: 0}        # default 0
 //	clocks: {drift_ppm: 4900}      # clocks are fast or slow by so much at most; default 0
+//	allowances: true               # agents draw ahead; default false. Real agents always do
 //	settle: 5s                     # how long the cluster runs before the load; default 5s
 //	duration: 90s                  # of the load
 //

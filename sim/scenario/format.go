@@ -37,6 +37,9 @@ func Format(p sim.Plan, seed uint64) string {
 		b.line("  - {name: %s, weight: %d, agents: %d}", quote(r.Name), r.Weight, r.Agents)
 	}
 	b.faults(p)
+	if p.Allowances {
+		b.line("allowances: true")
+	}
 	b.line("settle: %v", p.Start.Duration())
 	b.line("duration: %v", (p.Duration - p.Start).Duration())
 	b.loads("load", p, p.Load)

@@ -95,10 +95,13 @@ func (r *reader) scenario(f field, s *Scenario) {
 	p := &s.Plan
 	later := func(field) {}
 	there := r.mapping(f, keys{
-		"name":     func(f field) { p.Name = r.text(f) },
-		"about":    func(f field) { s.About = strings.TrimSpace(r.text(f)) },
-		"seed":     func(f field) { s.Seed = uint64(r.whole(f, 0, 1<<62)) },
-		"regions":  func(f field) { r.regions(f, p) },
+		"name":    func(f field) { p.Name = r.text(f) },
+		"about":   func(f field) { s.About = strings.TrimSpace(r.text(f)) },
+		"seed":    func(f field) { s.Seed = uint64(r.whole(f, 0, 1<<62)) },
+		"regions": func(f field) { r.regions(f, p) },
+		"allowances": func(f field) {
+			p.Allowances = r.word(f, []string{"true", "false"}) == "true"
+		},
 		"settle":   func(f field) { p.Start = r.duration(f) },
 		"duration": func(f field) { p.Duration = r.duration(f) },
 		"heal":     func(f field) { p.Heal = r.duration(f) },
