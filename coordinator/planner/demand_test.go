@@ -60,7 +60,7 @@ func TestArrivals(t *testing.T) {
 	} {
 		var a arrivals
 		now := feed(&a, 0, tt.old, time.Minute)
-		now = feed(&a, now, tt.new, tt.after)
+		feed(&a, now, tt.new, tt.after)
 		if have := a.rate(1, 1, 0, span); have < tt.low || have > tt.top {
 			t.Errorf("%s: have %.1f, want %.1f to %.1f", tt.reason, have, tt.low, tt.top)
 		}
