@@ -339,18 +339,24 @@ func TestALenderIsServedFromThePool(t *testing.T) {
 	}
 }
 
-// A loan that nobody took is ended when its lender asks, before anything else is
-// planned: a lease that was planned without the share would be refused, which the desk
-// does not allow.
-func TestALoanThatNobodyTookEndsFirst(t *testing.T) {
-	m := newMarket(t, document(1000, "second", 1000, "0.03"))
+// untaken is a market in which nobody has taken the loan of a lender.
+func untaken(t *testing.T) (m *market, lender string) {
+	t.Helper()
+	m = newMarket(t, document(1000, "second", 1000, "0.03"))
 	m.wants["eu"] = []quota.Usage{greedy(shop)}
 	m.play(20 * time.Second)
 	i := slices.IndexFunc(m.l.Account(shop).Loans(), func(n ledger.Loan) bool { return n.Borrower == "" })
 	if i < 0 {
 		t.Fatalf("all were taken: %+v", m.l.Account(shop).Loans())
 	}
-	lender := m.l.Account(shop).Loans()[i].Lender
+	return m, m.l.Account(shop).Loans()[i].Lender
+}
+
+// A loan that nobody took is ended when its lender asks, before anything else is
+// planned: a lease that was planned without the share would be refused, which the desk
+// does not allow.
+func TestALoanThatNobodyTookEndsFirst(t *testing.T) {
+	m, lender := untaken(t)
 	m.wants[lender] = []quota.Usage{asks(shop, 60, 60, 0)}
 	m.play(2 * time.Second)
 	a := m.l.Account(shop)
@@ -362,14 +368,7 @@ func TestALoanThatNobodyTookEndsFirst(t *testing.T) {
 // A lender of a loan that nobody took does without its share until it hears that the loan
 // is over, also where the share is all that it needs and the pool has nothing for it.
 func TestALenderHearsThatItsLoanHasEndedEarly(t *testing.T) {
-	m := newMarket(t, document(1000, "second", 1000, "0.03"))
-	m.wants["eu"] = []quota.Usage{greedy(shop)}
-	m.play(20 * time.Second)
-	i := slices.IndexFunc(m.l.Account(shop).Loans(), func(n ledger.Loan) bool { return n.Borrower == "" })
-	if i < 0 {
-		t.Fatalf("all were taken: %+v", m.l.Account(shop).Loans())
-	}
-	lender := m.l.Account(shop).Loans()[i].Lender
+	m, lender := untaken(t)
 	m.wants[lender] = []quota.Usage{asks(shop, 5, 5, 0)}
 	asked := m.now
 	m.play(3 * time.Second)

@@ -144,7 +144,7 @@ func wait(b Balance, level, want quota.Tokens) quota.Micros {
 }
 
 const (
-	slack     = quota.Second                // beyond full, for the rounding of the scripts, and DrawSpan that drawn tokens keep a bucket from it
+	slack     = quota.Second                // beyond full: for the rounding of the scripts, and for drawn tokens
 	leaseLife = 3600 * quota.Second         // an idle lease outlives its refill by this
 	maxLife   = 7300 * 86400 * quota.Second // above MaxPeriod: shorter would refill a bucket that time has not
 )

@@ -65,8 +65,8 @@ func (rec Record) unsettled(high quota.Micros, burst quota.Tokens) bool {
 // request has to ask. A slot has at most an eighth of the burst, so that the rest evens
 // out how arrivals vary, and at most what the bucket gains in DrawSpan, so that those who
 // do not draw find their part of it. Where that eighth is less than half of the gain, the
-// bucket is too small for its rate to do without a part of it. high is the latest time that the region has
-// seen, and at that of the balance.
+// bucket is too small for its rate to do without a part of it. high is the latest time
+// that the region has seen, and at that of the balance.
 func (r Region) draw(a *Ask, b *Balance, rec *Record, high, at quota.Micros) Grant {
 	if a.Ahead == 0 || a.Standing.Window != NoWindow || b.Holding != OnLease && b.Holding != OnStanding {
 		return Grant{}

@@ -94,9 +94,7 @@ func (s *Store) find(key quota.Key) (Record, bool) {
 // never be in force again.
 func (s *Store) write(now quota.Micros, key quota.Key, rec Record, inForce quota.Capacity, standing Standing) {
 	if rec.Session != s.region.Session {
-		drawn, until := rec.Drawn, rec.DrawnUntil
-		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away}
-		rec.Drawn, rec.DrawnUntil = drawn, until
+		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away, Drawn: rec.Drawn, DrawnUntil: rec.DrawnUntil}
 	}
 	rec.Incarnation = s.region.Incarnation
 	life := standing.life(rec.Level, inForce, rec.Epoch > 0, rec.Away-now)
@@ -233,8 +231,10 @@ func (s *Store) Apply(now quota.Micros, incarnation string, ask ApplyAsk) (quota
 		return answer, nil
 	}
 	b, at := s.region.balance(now, s.high, rec, found, st, ModeStanding)
-	next := Record{At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release, Away: rec.Away}
-	next.Drawn, next.DrawnUntil = rec.Drawn, rec.DrawnUntil
+	next := Record{
+		At: at, Session: a.Session, Epoch: a.Epoch, Released: a.Release, Away: rec.Away,
+		Drawn: rec.Drawn, DrawnUntil: rec.DrawnUntil,
+	}
 	credit, inForce := a.Credit, st.Capacity
 	if !a.Release {
 		next.Lease, inForce = a.Lease, a.Lease

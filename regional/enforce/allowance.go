@@ -39,7 +39,7 @@ const (
 	// 10 MB with the names, usually a hundredth of it.
 	maxAllowances   = 8192
 	maxAllowanceKey = 512
-	// allowanceLife is how long a key without requests keeps its place, and half of it.
+	// allowanceLife is how long a key without requests keeps its place at least.
 	allowanceLife = 10 * time.Second
 	heatCells     = 256
 )
@@ -196,13 +196,11 @@ func (a *allowance) draw(now time.Duration, cost quota.Tokens) quota.Tokens {
 		return 0
 	}
 	a.drawing = true
-	busy := a.busy()
+	part := a.busy() / 2
 	if now < a.until {
-		busy = quota.Tokens(float64(busy) * float64(a.until-now) / float64(heatSpan))
-	} else {
-		busy = max(busy/2, cost)
+		part = quota.Tokens(float64(a.busy()) * float64(a.until-now) / float64(heatSpan))
 	}
-	return busy
+	return max(part, cost) // never 0: who draws nothing does not say that it is done
 }
 
 // giveBack undoes a spend of tokens that were good until then. Where others have come in

@@ -213,6 +213,14 @@ func TestTokensOfASlotAreNotGivenBackToTheNext(t *testing.T) {
 	}
 }
 
+func TestADrawIsNeverForNothing(t *testing.T) {
+	a := &allowance{key: "k", until: time.Hour + time.Nanosecond}
+	ask := bucket.Ask{Key: "k", Cost: 1}
+	if _, ahead := a.spend(time.Hour, &ask); ahead == 0 {
+		t.Error("drew nothing, and nobody draws after that")
+	}
+}
+
 func TestALostDrawIsNotTheLast(t *testing.T) {
 	w := newWorld(t, busyRules, drawing)
 	w.second(1000, d("user=a"))

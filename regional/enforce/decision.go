@@ -123,8 +123,8 @@ type Status struct {
 	// matches it is the domain's for these.
 	Rule *rules.Rule
 	// Limit is the binding limit of Rule: the one that denies, else the one
-	// with the least left; of an override that. Nil without a rule, when unlimited, and when nothing
-	// was asked (Replaced, NotAsked, a shadow rule while the store is away).
+	// with the least left; of an override that. Nil without a rule, when unlimited, and
+	// when nothing was asked (Replaced, NotAsked, a shadow rule while the store is away).
 	Limit *rules.Limit
 	// Remaining is what the region has left of the binding limit, in whole tokens.
 	Remaining uint32

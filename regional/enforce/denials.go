@@ -66,13 +66,7 @@ type denial struct {
 	cost      quota.Tokens
 }
 
-func (d *denials) shard(k quota.Key) *denialShard {
-	h := uint32(2166136261) // FNV-1a, so that a simulation can be replayed
-	for i := range len(k) {
-		h = (h ^ uint32(k[i])) * 16777619
-	}
-	return &d.shards[h%denialShards]
-}
+func (d *denials) shard(k quota.Key) *denialShard { return &d.shards[hash(k)%denialShards] }
 
 // turn drops what is too old.
 func (s *denialShard) turn(now time.Duration) {

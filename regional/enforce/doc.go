@@ -22,8 +22,9 @@
 // what leaves then, and how much at worst.
 //
 // Invariant: what enforce admits was either taken from the store in one
-// all-or-nothing step, by itself or ahead of it and then used in time, or drawn from a local bucket that holds this agent's part
-// of the region's standing share and owes it to the store; the only exceptions
+// all-or-nothing step, by itself or ahead of it and then used in time, or drawn from
+// a local bucket that holds this agent's part of the region's standing share and owes
+// it to the store; the only exceptions
 // are the policies that ask for them, on_disconnect: allow and
 // on_store_failure: allow. A store call whose outcome is unknown counts as spent
 // and is never sent again.

@@ -65,12 +65,12 @@ var loanMutants = []Mutant{
 		Breaks: "A lender whose session ends falls back to its standing share, which it has lent.",
 		Edits: []Edit{{
 			File: "regional/bucket/store.go",
-			Old:  "		rec = Record{Level: rec.Level, At: rec.At, Away: rec.Away}\n",
-			New:  "		rec = Record{Level: rec.Level, At: rec.At}\n",
+			Old:  "At: rec.At, Away: rec.Away, Drawn:",
+			New:  "At: rec.At, Drawn:",
 		}, {
 			File: "regional/bucket/store.go",
-			Old:  "Released: a.Release, Away: rec.Away}",
-			New:  "Released: a.Release}",
+			Old:  "Released: a.Release, Away: rec.Away,",
+			New:  "Released: a.Release,",
 		}},
 	}, {
 		Name:   "loan-ends-in-use",
