@@ -23,31 +23,38 @@ type shard struct {
 
 // entry is one key.
 type entry struct {
+	shard   *shard
 	usage   quota.Usage
 	since   quota.Micros // start of the window of usage
 	touched quota.Micros
 	dirty   bool
-	dropped bool // forgotten while in the dirty list
+	dropped bool // forgotten; it may be in the dirty list still
 	wanted  bool // a report was handed out, so a last empty one is due
 	low     bool // below half the burst, until it is back at three quarters
 	denying bool // denied in this window or in the one before
 	denied  bool // denied in this window
 }
 
-// touch returns the entry of k as the most recent one, making room if needed.
-func (s *shard) touch(k quota.Key) *entry {
+// find returns where k is, making room if needed.
+func (s *shard) find(k quota.Key) *list.Element {
 	if el, ok := s.keys[k]; ok {
-		s.recent.MoveToFront(el)
-		e := el.Value.(*entry)
-		e.touched = s.now
-		return e
+		return el
 	}
 	if len(s.keys) >= s.max {
 		s.evict()
 	}
-	e := &entry{since: s.now, touched: s.now}
+	e := &entry{shard: s, since: s.now}
 	e.usage.Key = k
-	s.keys[k] = s.recent.PushFront(e)
+	el := s.recent.PushFront(e)
+	s.keys[k] = el
+	return el
+}
+
+// touch returns an entry as the most recent one.
+func (s *shard) touch(el *list.Element) *entry {
+	s.recent.MoveToFront(el)
+	e := el.Value.(*entry)
+	e.touched = s.now
 	return e
 }
 
@@ -63,7 +70,6 @@ func (s *shard) evict() {
 		s.changed.Add(1)
 	}
 	if e.dirty {
-		e.dropped = true
 		s.changed.Add(-1)
 	}
 	if len(s.dirty) > 2*s.max {
@@ -75,6 +81,7 @@ func (s *shard) forget(el *list.Element) *entry {
 	e := el.Value.(*entry)
 	s.recent.Remove(el)
 	delete(s.keys, e.usage.Key)
+	e.dropped = true
 	return e
 }
 
@@ -126,8 +133,16 @@ func (s *shard) collect(out []quota.Usage, now, idle quota.Micros, limit int) []
 	return out
 }
 
+// observe adds o to the entry at a place and reports whether it is urgent.
+func (s *shard) observe(at *list.Element, o *Observation) (urgent bool) {
+	e := s.touch(at)
+	urgent = e.observe(o)
+	s.mark(e)
+	return urgent
+}
+
 // observe adds o and reports whether it is urgent.
-func (e *entry) observe(o Observation) (urgent bool) {
+func (e *entry) observe(o *Observation) (urgent bool) {
 	u := &e.usage
 	if o.Admitted {
 		u.Admitted = add(u.Admitted, o.Cost)

@@ -60,13 +60,33 @@ func New(cfg Config) *Tracker {
 // the key at once: it fell below half its burst, or denies after a window
 // without denials.
 func (t *Tracker) Observe(o Observation) (urgent bool) {
+	if o.Place != nil {
+		if at := o.Place.at.Load(); at != nil {
+			if urgent, ok := observeAt(at, &o); ok {
+				return urgent
+			}
+		}
+	}
 	s := t.shard(o.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.touch(o.Key)
-	urgent = e.observe(o)
-	s.mark(e)
-	return urgent
+	at := s.find(o.Key)
+	if o.Place != nil {
+		o.Place.at.Store(at)
+	}
+	return s.observe(at, &o)
+}
+
+// observeAt adds an observation to the entry at a place, unless the shard has forgotten
+// that.
+func observeAt(at *list.Element, o *Observation) (urgent, ok bool) {
+	e := at.Value.(*entry)
+	e.shard.mu.Lock()
+	defer e.shard.mu.Unlock()
+	if e.dropped {
+		return false, false
+	}
+	return e.shard.observe(at, o), true
 }
 
 // Changed returns the number of keys that have something to report.
@@ -91,7 +111,7 @@ func (t *Tracker) Return(usage []quota.Usage) {
 	for _, u := range usage {
 		s := t.shard(u.Key)
 		s.mu.Lock()
-		e := s.touch(u.Key)
+		e := s.touch(s.find(u.Key))
 		e.restore(u, s.now)
 		s.mark(e)
 		s.mu.Unlock()
