@@ -19,7 +19,11 @@ func (a *Agent) decide(ctx context.Context, req enforce.Request) (enforce.Decisi
 func (a *Agent) decideInto(ctx context.Context, req enforce.Request, d *enforce.Decision) error {
 	began := time.Since(a.start) // cheaper than time.Now
 	err := a.enforcer.DecideInto(ctx, began, req, d)
-	a.metrics.decided(&req, d, err, time.Since(a.start)-began)
+	took := time.Duration(0)
+	if !d.FromAllowance { // whose time is about that of reading a clock
+		took = time.Since(a.start) - began
+	}
+	a.metrics.decided(&req, d, err, took)
 	for i := range d.Statuses {
 		s := &d.Statuses[i]
 		if s.Reason == enforce.NoRule {
