@@ -24,7 +24,7 @@ descriptors:
 const benchKeys = 10_000
 
 // BenchmarkInProcess is one decision of an application in its own process: with one
-// key, with many, denied from memory, and with a Redis behind it. What it is compared
+// key, with one that is looked up, with many, denied from memory, and with a Redis behind it. What it is compared
 // with is BenchmarkShardedMap.
 func BenchmarkInProcess(b *testing.B) {
 	names := make([]string, benchKeys)
@@ -46,29 +46,30 @@ func BenchmarkInProcess(b *testing.B) {
 		}
 		return open(b, Config{Region: "here", Alone: true, Store: store})
 	}
-	limiter := func(b *testing.B, a *Agent, key string) func(int) error {
+	limiter := func(b *testing.B, a *Agent, key string) func(int, *Decision) error {
 		l, err := a.Limiter("bench", Entry{Key: key, Value: "1"})
 		if err != nil {
 			b.Fatal(err)
 		}
-		return func(int) error { _, err := l.Allow(b.Context()); return err }
+		return func(_ int, d *Decision) error { return l.AllowInto(b.Context(), 1, d) }
 	}
-	keyed := func(b *testing.B, a *Agent) func(int) error {
+	keyed := func(b *testing.B, a *Agent, keys int) func(int, *Decision) error {
 		l, err := NewKeyed(a, "bench", func(to []Entry, k string) []Entry { return append(to, Entry{Key: "user", Value: k}) })
 		if err != nil {
 			b.Fatal(err)
 		}
-		return func(i int) error { _, err := l.Allow(b.Context(), names[i%benchKeys]); return err }
+		return func(i int, d *Decision) error { return l.AllowInto(b.Context(), names[i%keys], 1, d) }
 	}
 	for _, c := range []struct {
 		name string
-		make func(b *testing.B) func(int) error
+		make func(b *testing.B) func(int, *Decision) error
 	}{
-		{"memory/one-key", func(b *testing.B) func(int) error { return limiter(b, inMemory(b), "user") }},
-		{"memory/10k-keys", func(b *testing.B) func(int) error { return keyed(b, inMemory(b)) }},
-		{"memory/denied", func(b *testing.B) func(int) error { return limiter(b, inMemory(b), "spent") }},
-		{"redis/one-key", func(b *testing.B) func(int) error { return limiter(b, open(b, onRedis(b)), "user") }},
-		{"redis/10k-keys", func(b *testing.B) func(int) error { return keyed(b, open(b, onRedis(b))) }},
+		{"memory/one-key", func(b *testing.B) func(int, *Decision) error { return limiter(b, inMemory(b), "user") }},
+		{"memory/one-of-many", func(b *testing.B) func(int, *Decision) error { return keyed(b, inMemory(b), 1) }},
+		{"memory/10k-keys", func(b *testing.B) func(int, *Decision) error { return keyed(b, inMemory(b), benchKeys) }},
+		{"memory/denied", func(b *testing.B) func(int, *Decision) error { return limiter(b, inMemory(b), "spent") }},
+		{"redis/one-key", func(b *testing.B) func(int, *Decision) error { return limiter(b, open(b, onRedis(b)), "user") }},
+		{"redis/10k-keys", func(b *testing.B) func(int, *Decision) error { return keyed(b, open(b, onRedis(b)), benchKeys) }},
 	} {
 		b.Run(c.name, func(b *testing.B) { measure(b, c.make(b)) })
 	}
@@ -94,7 +95,7 @@ func BenchmarkShardedMap(b *testing.B) {
 	}{{"one-key", 1}, {"10k-keys", benchKeys}} {
 		b.Run(c.name, func(b *testing.B) {
 			var m shardedMap
-			measure(b, func(i int) error { m.allow(names[i%c.keys]); return nil })
+			measure(b, func(i int, _ *Decision) error { m.allow(names[i%c.keys]); return nil })
 		})
 	}
 }
@@ -122,11 +123,12 @@ func (m *shardedMap) allow(key string) bool {
 }
 
 // measure asks from one goroutine, and then from all processors.
-func measure(b *testing.B, ask func(i int) error) {
+func measure(b *testing.B, ask func(i int, d *Decision) error) {
 	b.Run("serial", func(b *testing.B) {
 		b.ReportAllocs()
+		var d Decision
 		for i := 0; b.Loop(); i++ {
-			if err := ask(i); err != nil {
+			if err := ask(i, &d); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -134,8 +136,9 @@ func measure(b *testing.B, ask func(i int) error) {
 	b.Run("parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
+			var d Decision
 			for i := 0; pb.Next(); i++ {
-				if err := ask(i); err != nil {
+				if err := ask(i, &d); err != nil {
 					b.Error(err)
 					return
 				}

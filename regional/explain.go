@@ -182,7 +182,7 @@ func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, l *rules.L
 		x.Now = &BalanceExplained{
 			Holding: v.Holding.String(), Level: v.Level.String(), Force: capacityOf(l, v.Capacity), Epoch: uint64(v.Epoch),
 		}
-		one := bucket.Judge(bucket.Ask{Cost: quota.Token, Debt: l.MaxDebt},
+		one := bucket.Judge(&bucket.Ask{Cost: quota.Token, Debt: l.MaxDebt},
 			bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Reset: v.Full, Fresh: v.Fresh}, false)
 		if x.Now.AdmitsOne = one.Admitted; one.Retry < bucket.Forever {
 			x.Now.RetryUS = int64(one.Retry)

@@ -100,7 +100,7 @@ func (rec Record) usable(high quota.Micros) quota.Capacity {
 
 // Judge makes the verdict on an ask. charged says that the take was admitted, so
 // that the balance is about to be charged.
-func Judge(a Ask, b Balance, charged bool) Verdict {
+func Judge(a *Ask, b Balance, charged bool) Verdict {
 	v := Verdict{Holding: b.Holding, Capacity: b.Capacity, Epoch: b.Epoch, Fresh: b.Fresh}
 	switch least := a.least(a.Cost); {
 	case least == 0 || b.Holding == Allowed:

@@ -47,7 +47,7 @@ func Verdicts(asks []Ask, start []Balance, place, n int) []Verdict {
 	for i := range asks {
 		b := start[i]
 		asks[i].charge(&b, asks[i].Cost, min(place, n))
-		verdicts[i] = Judge(asks[i], b, place < n)
+		verdicts[i] = Judge(&asks[i], b, place < n)
 	}
 	return verdicts
 }

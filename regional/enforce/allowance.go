@@ -153,40 +153,58 @@ func (a *allowance) count(now time.Duration, cost quota.Tokens) {
 	a.spending = min(a.spending+cost, quota.MaxTokens)
 }
 
-// payment is what an allowance says to a request: until when its tokens were good, 0 where
-// it does not pay.
-type payment struct {
-	verdict   bucket.Verdict
-	connected bool
-	until     time.Duration
-}
-
 // spend takes the cost of a request. Where it does not, ahead is what the request is to
 // draw when it asks the store; then drew has to be called.
-func (a *allowance) spend(now time.Duration, ask *bucket.Ask) (paid payment, ahead quota.Tokens) {
+func (a *allowance) spend(now time.Duration, it *item) (ahead quota.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.count(now, ask.Cost)
-	if now >= a.until || a.left < ask.Cost {
-		return payment{}, a.draw(now, ask.Cost)
-	}
-	if a.left-ask.Cost < a.spare() && a.until-now > heatSpan/10 && now >= a.barren {
+	cost := it.ask.Cost
+	a.count(now, cost)
+	enough := a.has(now, cost)
+	if !enough || a.low(now, cost) {
 		// While this one asks, the others live on the rest.
-		if ahead = a.draw(now, ask.Cost); ahead > 0 {
-			return payment{}, ahead
-		}
+		ahead = a.draw(now, cost)
 	}
-	a.left -= ask.Cost
-	paid = payment{bucket.Judge(*ask, a.bucket, true), a.connected, a.until}
-	a.bucket.Level -= ask.Cost
-	return paid, 0
+	if enough && ahead == 0 {
+		a.pay(it)
+	}
+	return ahead
+}
+
+// spare is spend for who does not ask the store: it reports false where spend would draw
+// or would not pay, and then nothing has happened.
+func (a *allowance) spare(now time.Duration, it *item) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cost := it.ask.Cost
+	a.count(now, cost)
+	if !a.has(now, cost) || a.low(now, cost) && !a.drawing {
+		a.spending -= cost
+		return false
+	}
+	a.pay(it)
+	return true
+}
+
+// has reports whether the allowance can pay.
+func (a *allowance) has(now time.Duration, cost quota.Tokens) bool {
+	return now < a.until && a.left >= cost
+}
+
+// low reports whether it is time to draw more when a cost is paid.
+func (a *allowance) low(now time.Duration, cost quota.Tokens) bool {
+	return a.left-cost < a.busy()/32 && a.until-now > heatSpan/10 && now >= a.barren
+}
+
+// pay pays for an item and answers it.
+func (a *allowance) pay(it *item) {
+	a.left -= it.ask.Cost
+	it.paid, it.v, it.connected = a.until, bucket.Judge(&it.ask, a.bucket, true), a.connected
+	a.bucket.Level -= it.ask.Cost
 }
 
 // busy is how much is asked for in a heatSpan.
 func (a *allowance) busy() quota.Tokens { return max(a.spending, a.spent) }
-
-// spare is what is left when it is time to draw more.
-func (a *allowance) spare() quota.Tokens { return a.busy() / 32 }
 
 // draw is how much whoever asks now draws for requests of that cost, 0 while somebody
 // else does. What is left over in the end is lost, so the first draw is for half of a

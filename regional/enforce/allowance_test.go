@@ -175,48 +175,52 @@ descriptors:
 	})
 }
 
+// spends reports whether a has paid one request, and what that is to draw else.
+func (a *allowance) spends(now time.Duration, cost quota.Tokens) (paid time.Duration, ahead quota.Tokens) {
+	it := item{ask: bucket.Ask{Key: a.key, Cost: cost}}
+	ahead = a.spend(now, &it)
+	return it.paid, ahead
+}
+
 func TestADrawEndsByTheAgentsClockFromBeforeItAsked(t *testing.T) {
 	a := &allowance{key: "k"}
-	ask := bucket.Ask{Key: "k", Cost: quota.Token}
 	const at = time.Hour
-	if paid, ahead := a.spend(at, &ask); paid.until != 0 || ahead == 0 {
-		t.Fatalf("have %v drawn ahead, paid until %v; want a draw", ahead, paid.until)
+	if paid, ahead := a.spends(at, quota.Token); paid != 0 || ahead == 0 {
+		t.Fatalf("have %v drawn ahead, paid until %v; want a draw", ahead, paid)
 	}
-	if _, ahead := a.spend(at, &ask); ahead != 0 {
+	if _, ahead := a.spends(at, quota.Token); ahead != 0 {
 		t.Fatal("two draw at one time")
 	}
 	v := bucket.Verdict{Level: 10 * quota.Token, Grant: bucket.Grant{Tokens: 5 * quota.Token, Span: bucket.DrawSpan}}
 	a.drew(at, &v, true)
 	last := at + 98*time.Millisecond - 2*time.Microsecond
-	if paid, _ := a.spend(last, &ask); paid.until == 0 {
+	if paid, _ := a.spends(last, quota.Token); paid == 0 {
 		t.Error("not paid two microseconds before its end")
 	}
-	if paid, _ := a.spend(last+time.Microsecond, &ask); paid.until != 0 {
+	if paid, _ := a.spends(last+time.Microsecond, quota.Token); paid != 0 {
 		t.Error("paid at its end")
 	}
 }
 
 func TestTokensOfASlotAreNotGivenBackToTheNext(t *testing.T) {
 	a := &allowance{key: "k"}
-	ask := bucket.Ask{Key: "k", Cost: quota.Token}
 	v := bucket.Verdict{Level: 10 * quota.Token, Grant: bucket.Grant{Tokens: 5 * quota.Token, Span: bucket.DrawSpan}}
 	a.drew(time.Hour, &v, true)
-	paid, _ := a.spend(time.Hour, &ask)
-	a.giveBack(ask.Cost, paid.until)
+	paid, _ := a.spends(time.Hour, quota.Token)
+	a.giveBack(quota.Token, paid)
 	if a.left != 5*quota.Token {
 		t.Errorf("%v are left of 5", a.left)
 	}
-	paid, _ = a.spend(time.Hour, &ask)
+	paid, _ = a.spends(time.Hour, quota.Token)
 	a.drew(time.Hour+time.Second, &v, true)
-	if a.giveBack(ask.Cost, paid.until); a.left != 5*quota.Token {
+	if a.giveBack(quota.Token, paid); a.left != 5*quota.Token {
 		t.Errorf("%v are left of 5 in the next slot", a.left)
 	}
 }
 
 func TestADrawIsNeverForNothing(t *testing.T) {
 	a := &allowance{key: "k", until: time.Hour + time.Nanosecond}
-	ask := bucket.Ask{Key: "k", Cost: 1}
-	if _, ahead := a.spend(time.Hour, &ask); ahead == 0 {
+	if _, ahead := a.spends(time.Hour, 1); ahead == 0 {
 		t.Error("drew nothing, and nobody draws after that")
 	}
 }

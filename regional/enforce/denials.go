@@ -34,7 +34,10 @@ type denials struct {
 	// changes counts what drops copies. An answer that was on its way meanwhile may
 	// be about the time before, so it is not remembered.
 	changes atomic.Uint64
-	shards  [denialShards]denialShard
+	// latest is when the latest copy was made, so that nobody looks for one where the
+	// store has denied nothing in a while.
+	latest atomic.Int64
+	shards [denialShards]denialShard
 }
 
 const (
@@ -97,6 +100,7 @@ func (d *denials) remember(at time.Duration, changes uint64, k quota.Key, cost q
 	if s.young == nil {
 		s.young = make(map[quota.Key]denial)
 	}
+	d.latest.Store(int64(at))
 	s.young[k] = denial{
 		at: at, connected: connected, cost: cost,
 		bucket: bucket.Balance{
@@ -131,8 +135,13 @@ func (d *denials) deny(now time.Duration, a bucket.Ask) (v bucket.Verdict, conne
 		b.Wait, b.Reset = b.Wait-elapsed, max(0, b.Reset-elapsed)
 	}
 	b.Level, b.Unspent = b.Capacity.Refill(b.Level, b.Unspent+elapsed)
-	v = bucket.Judge(a, b, false)
+	v = bucket.Judge(&a, b, false)
 	return v, e.connected, true, !v.Admitted
+}
+
+// quiet reports whether no copy is young enough to be believed.
+func (d *denials) quiet(now time.Duration) bool {
+	return now-time.Duration(d.latest.Load()) >= believed
 }
 
 // forget drops the copy of a bucket that may hold more now.

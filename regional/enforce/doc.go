@@ -13,7 +13,8 @@
 //
 // A key that is asked for all the time has an allowance (allowance.go): tokens that this
 // agent drew ahead from the store's bucket, which pay for a request without Store.Take
-// where every bucket of it has one.
+// where every bucket of it has one. What was found for such a request is remembered for
+// a second (repeat.go), so that the next one is not even planned.
 //
 // It also owns the failure ladder: what happens to each rule while the store is
 // away, and the debt that is charged to the store when it is back.

@@ -66,8 +66,9 @@ type Enforcer struct {
 	plans sync.Pool
 	// denials is nil when they are not remembered.
 	denials *denials
-	// allowances is nil when nothing is drawn ahead.
+	// allowances is nil when nothing is drawn ahead, and repeats with it.
 	allowances *allowances
+	repeats    *repeats
 
 	refreshing chan struct{} // holds a token while somebody refreshes
 	refreshed  atomic.Int64  // when a refresh last changed nothing, 0 for never
@@ -112,7 +113,7 @@ func New(cfg Config) *Enforcer {
 		e.denials = new(denials)
 	}
 	if cfg.Allowances {
-		e.allowances = new(allowances)
+		e.allowances, e.repeats = new(allowances), newRepeats()
 	}
 	e.plans.New = func() any { return new(plan) }
 	e.view.Store(&View{})
@@ -130,6 +131,7 @@ func (e *Enforcer) Adopt(a *lease.Adoption) {
 		if e.allowances != nil {
 			e.allowances.clear()
 		}
+		e.repeats.clear()
 	}
 }
 
@@ -180,9 +182,8 @@ func (e *Enforcer) Decide(ctx context.Context, now time.Duration, req Request) (
 
 // DecideInto is Decide into a decision that the caller has had before and is done with:
 // its memory is used again.
-func (e *Enforcer) DecideInto(ctx context.Context, now time.Duration, req Request, into *Decision) (err error) {
-	var w *Wait
-	*into, w, err = e.begin(ctx, now, req, into.Statuses[:0], e.cfg.Leases != nil)
+func (e *Enforcer) DecideInto(ctx context.Context, now time.Duration, req Request, into *Decision) error {
+	w, err := e.begin(ctx, now, &req, into, e.cfg.Leases != nil)
 	for w != nil {
 		*into, w, err = e.await(ctx, w)
 	}
@@ -193,15 +194,22 @@ func (e *Enforcer) DecideInto(ctx context.Context, now time.Duration, req Reques
 // returns a Wait, and the caller waits as it can. Decide is Begin with a wait on
 // Config.Leases, which Begin does not need.
 func (e *Enforcer) Begin(ctx context.Context, now time.Duration, req Request) (Decision, *Wait, error) {
-	return e.begin(ctx, now, req, nil, true)
+	var d Decision
+	w, err := e.begin(ctx, now, &req, &d, true)
+	return d, w, err
 }
 
-func (e *Enforcer) begin(ctx context.Context, now time.Duration, req Request, statuses []Status, mayWait bool) (Decision, *Wait, error) {
+func (e *Enforcer) begin(ctx context.Context, now time.Duration, req *Request, into *Decision, mayWait bool) (w *Wait, err error) {
 	s, err := e.rules(req)
 	if err != nil {
-		return Decision{}, nil, err
+		*into = Decision{}
+		return nil, err
 	}
-	return e.run(ctx, turn{now: now, req: req, statuses: statuses, s: s, p: e.plan(s, now, req, 0), mayWait: mayWait})
+	if e.again(now, s, req, into) {
+		return nil, nil
+	}
+	*into, w, err = e.run(ctx, turn{now: now, req: *req, statuses: into.Statuses[:0], s: s, p: e.plan(s, now, req, 0), mayWait: mayWait})
+	return w, err
 }
 
 // turn is one request on its way to a decision.
@@ -231,7 +239,7 @@ func (e *Enforcer) run(ctx context.Context, t turn) (Decision, *Wait, error) {
 func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait, error) {
 	if errors.Is(err, ErrStale) && !t.refreshed && e.refresh(ctx, t.now, t.s) == nil {
 		t.s, t.refreshed = e.snap.Load(), true
-		t.p = e.plan(t.s, t.now, t.req, t.p.came)
+		t.p = e.plan(t.s, t.now, &t.req, t.p.came)
 		t.p.late = true
 		return e.run(ctx, t)
 	}
@@ -255,6 +263,9 @@ func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait,
 	}
 	d := p.decision(t.req, t.statuses, e.cfg.ShadowMode)
 	d.UnknownDomain = !t.s.Set.HasDomain(t.req.Domain)
+	if d.FromAllowance {
+		e.repeats.keep(&t)
+	}
 	if err == nil && !p.retained {
 		e.plans.Put(p)
 	}
@@ -262,7 +273,7 @@ func (e *Enforcer) end(ctx context.Context, t turn, err error) (Decision, *Wait,
 }
 
 // rules returns what decides a request that makes sense.
-func (e *Enforcer) rules(req Request) (*snapshot, error) {
+func (e *Enforcer) rules(req *Request) (*snapshot, error) {
 	switch s := e.snap.Load(); {
 	case req.Domain == "":
 		return nil, ErrEmptyDomain

@@ -166,7 +166,7 @@ func (l *local) verdict(now quota.Micros, it *item, agents int64) bucket.Verdict
 	case rules.OnStoreFailureAllow:
 		return bucket.Verdict{Admitted: true, Holding: bucket.Allowed}
 	case rules.OnStoreFailureDeny:
-		return bucket.Judge(it.ask, bucket.Balance{Holding: bucket.Denied}, false)
+		return bucket.Judge(&it.ask, bucket.Balance{Holding: bucket.Denied}, false)
 	}
 	v := bucket.Judge(part(it.ask, agents), l.balance(now, it, agents), false)
 	if it.ask.Cost > 0 && !it.ask.Settle && l.closed(it.ask.Key) {

@@ -13,15 +13,15 @@ import (
 // Look returns what Decide would answer now without the wait for a first lease.
 // It charges nothing and is no demand. Its errors are those of Decide.
 func (e *Enforcer) Look(ctx context.Context, now time.Duration, req Request) (Decision, error) {
-	s, err := e.rules(req)
+	s, err := e.rules(&req)
 	if err != nil {
 		return Decision{}, err
 	}
-	p := e.plan(s, now, req, 0)
+	p := e.plan(s, now, &req, 0)
 	err = e.look(ctx, s, p)
 	if errors.Is(err, ErrStale) && e.refresh(ctx, now, s) == nil {
 		s = e.snap.Load()
-		p = e.plan(s, now, req, p.came)
+		p = e.plan(s, now, &req, p.came)
 		err = e.look(ctx, s, p)
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *Enforcer) look(ctx context.Context, s *snapshot, p *plan) error {
 func (it *item) looked(v bucket.Verdict, connected bool) {
 	b := bucket.Balance{Holding: v.Holding, Level: v.Level, Unspent: v.Unspent, Capacity: v.Capacity, Epoch: v.Epoch, Reset: v.Full, Fresh: v.Fresh}
 	it.asked, it.connected = true, connected
-	it.v = bucket.Judge(it.ask, b, false)
+	it.v = bucket.Judge(&it.ask, b, false)
 }
 
 // look judges all counts by their rules' policies and charges none. Shadow rules

@@ -70,8 +70,8 @@ type item struct {
 	window    rules.Window // of a limit that counts in windows, and what is left of it
 	left      quota.Micros
 	ask       bucket.Ask
-	allowance *allowance // of the key, nil for none
-	paid      payment    // by it
+	allowance *allowance    // of the key, nil for none
+	paid      time.Duration // until when the tokens that it paid with are good, 0 where it did not
 	asked     bool
 	over      bool
 	connected bool          // the region had a session when it was asked
@@ -94,7 +94,7 @@ func (p *plan) reset() {
 // plan matches a request and lays out what is to be asked.
 //
 // came is the plan's that it was planned with before, 0 for the first time.
-func (e *Enforcer) plan(s *snapshot, now time.Duration, req Request, came quota.Micros) *plan {
+func (e *Enforcer) plan(s *snapshot, now time.Duration, req *Request, came quota.Micros) *plan {
 	p := e.plans.Get().(*plan)
 	p.reset()
 	p.maxDelay, p.settle = req.MaxDelay, req.Settle
@@ -152,7 +152,7 @@ func (p *plan) replace() {
 
 // cost returns what descriptor i asks for, below zero where it gives back. Absurd
 // hits saturate: they are more than any limit has.
-func cost(req Request, i int) quota.Tokens {
+func cost(req *Request, i int) quota.Tokens {
 	d := &req.Descriptors[i]
 	hits := uint64(max(1, req.Hits))
 	if d.Hits != nil {

@@ -76,9 +76,9 @@ func (e *Enforcer) forgetRefunds(p *plan) {
 }
 
 // part is an ask for one agent's part of the standing share: its debt is a part, too.
-func part(a bucket.Ask, agents int64) bucket.Ask {
+func part(a bucket.Ask, agents int64) *bucket.Ask {
 	a.Debt /= quota.Tokens(agents)
-	return a
+	return &a
 }
 
 // refund gives back what this agent has admitted of a key while the store was away,
@@ -91,7 +91,7 @@ func (l *local) refund(now quota.Micros, it *item, agents int64) {
 	}
 	a := it.ask
 	a.Cost = max(a.Cost, -d.owed)
-	it.v = bucket.Judge(a, l.balance(now, it, agents), true)
+	it.v = bucket.Judge(&a, l.balance(now, it, agents), true)
 	d.level, d.at = it.v.Level, now-it.v.Unspent
 	if d.slide {
 		d.own.Refund(now, it.ask.Standing.Rate.Per, -a.Cost)

@@ -18,16 +18,17 @@ func (e *Enforcer) spend(now time.Duration, p *plan) bool {
 	all := true
 	for a, j := range p.index {
 		it := &p.items[j]
-		it.paid, p.asks[a].Ahead = it.allowance.spend(now, &it.ask)
-		all = all && it.paid.until > 0
+		it.paid = 0
+		p.asks[a].Ahead = it.allowance.spend(now, it)
+		all = all && it.paid > 0
 	}
 	for _, j := range p.index {
 		it := &p.items[j]
 		switch {
 		case all:
-			it.asked, it.over, it.v, it.connected = true, false, it.paid.verdict, it.paid.connected
-		case it.paid.until > 0:
-			it.allowance.giveBack(it.ask.Cost, it.paid.until)
+			it.asked, it.over = true, false
+		case it.paid > 0:
+			it.allowance.giveBack(it.ask.Cost, it.paid)
 		}
 	}
 	p.drawn = p.drawn || all

@@ -73,7 +73,7 @@ func (e *each) Take(ctx context.Context, t enforce.Take) (enforce.TakeResult, er
 	res := enforce.TakeResult{Now: quota.Micros(reply[1]), Admitted: reply[2] == 1}
 	for i := range t.Asks {
 		b := bucket.Balance{Holding: bucket.OnStanding, Level: quota.Tokens(reply[3+i]), Capacity: t.Asks[i].Standing.Capacity}
-		v := bucket.Judge(t.Asks[i], b, false)
+		v := bucket.Judge(&t.Asks[i], b, false)
 		v.Admitted = v.Admitted || res.Admitted
 		res.Verdicts = append(res.Verdicts, v)
 	}

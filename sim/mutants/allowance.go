@@ -73,8 +73,8 @@ var allowanceMutants = []Mutant{
 		Breaks: "An agent uses what it drew ahead however long that is ago.",
 		Edits: []Edit{{
 			File: "regional/enforce/allowance.go",
-			Old:  "	if now >= a.until || a.left < ask.Cost {\n",
-			New:  "	if a.left < ask.Cost {\n",
+			Old:  "	return now < a.until && a.left >= cost\n",
+			New:  "	return a.left >= cost\n",
 		}},
 	},
 }
