@@ -176,7 +176,7 @@ func (a *Agent) listen() error {
 
 func (a *Agent) frontEnds() {
 	a.rls = envoyrls.New(envoyrls.Config{
-		Decide: a.decide, Headers: a.cfg.Headers, Metadata: a.cfg.Metadata, Reflection: a.cfg.Reflection, TLS: a.cfg.ServerTLS,
+		Decide: a.decideInto, Headers: a.cfg.Headers, Metadata: a.cfg.Metadata, Reflection: a.cfg.Reflection, TLS: a.cfg.ServerTLS,
 	})
 	check := headers.Full()
 	check.Epoch = a.cfg.Headers.Epoch

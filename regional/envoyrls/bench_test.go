@@ -31,8 +31,9 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 		benchmark(b, s.Serve, s.Stop)
 	})
 	b.Run("quorate", func(b *testing.B) {
-		s := New(Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
-			return enforce.Decision{Statuses: []enforce.Status{status}}, nil
+		s := New(Config{Decide: func(_ context.Context, _ enforce.Request, d *enforce.Decision) error {
+			*d = enforce.Decision{Statuses: append(d.Statuses[:0], status)}
+			return nil
 		}})
 		benchmark(b, s.Serve, func() { s.Stop(context.Background()) })
 	})

@@ -6,6 +6,10 @@
 // order of the request, with the limit, what is left of it and the time until it
 // is full. It decides nothing; the decision is a function that is passed in.
 //
+// Generated messages would cost more than many decisions do. So requests are read from
+// the wire format, and replies written in it, in memory that is used again; JSON goes
+// through the same.
+//
 // Invariant: a decision is an answer with code OK, also when it denies. An RPC
 // error means that there is no decision: the request cannot be understood
 // (code Unknown, as envoyproxy/ratelimit answers; InvalidArgument for a descriptor's own

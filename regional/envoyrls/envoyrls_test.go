@@ -1,11 +1,15 @@
 package envoyrls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +18,12 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -82,7 +88,13 @@ func TestStatusesKeepOrderAndLength(t *testing.T) {
 	}}
 	var have enforce.Request
 	_, conn := start(t, Config{
-		Decide:  func(_ context.Context, r enforce.Request) (enforce.Decision, error) { have = r; return d, nil },
+		Decide: func(_ context.Context, r enforce.Request, to *enforce.Decision) error {
+			have.Domain, *to = r.Domain, d
+			for _, d := range r.Descriptors {
+				have.Descriptors = append(have.Descriptors, enforce.Descriptor{Entries: slices.Clone(d.Entries)})
+			}
+			return nil
+		},
 		Headers: headers.Style{Legacy: true, RetryAfter: true}, Metadata: true,
 	})
 	m, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
@@ -126,6 +138,50 @@ func TestStatusesKeepOrderAndLength(t *testing.T) {
 	}
 }
 
+// Calls that are under way at the same time have nothing in common, though each is in
+// memory that others were in before.
+func TestCallsKeepApart(t *testing.T) {
+	one := limit(1, time.Second)
+	_, conn := start(t, Config{Decide: func(_ context.Context, r enforce.Request, d *enforce.Decision) error {
+		statuses := d.Statuses[:0]
+		for _, of := range r.Descriptors {
+			n, err := strconv.ParseUint(of.Entries[0].Value, 10, 32)
+			if err != nil || strconv.FormatUint(n/100, 10) != r.Domain {
+				return fmt.Errorf("have %+v", r)
+			}
+			runtime.Gosched()
+			statuses = append(statuses, enforce.Status{Limit: one, Remaining: uint32(n)})
+		}
+		*d = enforce.Decision{Statuses: statuses}
+		return nil
+	}})
+	c := rls.NewRateLimitServiceClient(conn)
+	var g errgroup.Group
+	for caller := range 8 {
+		g.Go(func() error {
+			for i := range 100 {
+				m := &rls.RateLimitRequest{Domain: strconv.Itoa(caller)}
+				for j := range 1 + (i+caller)%5 {
+					m.Descriptors = append(m.Descriptors, descriptor("n", strconv.Itoa(100*caller+j)))
+				}
+				have, err := c.ShouldRateLimit(t.Context(), m)
+				if err != nil || len(have.Statuses) != len(m.Descriptors) {
+					return fmt.Errorf("have %v, %v on %v", have, err, m)
+				}
+				for j, s := range have.Statuses {
+					if want := uint32(100*caller + j); s.LimitRemaining != want {
+						return fmt.Errorf("want %d, have %v", want, s)
+					}
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Envoy's filter cannot hold a request back, so whoever can is told in a header field
 // and in the metadata.
 func TestDelayGoesOut(t *testing.T) {
@@ -133,7 +189,7 @@ func TestDelayGoesOut(t *testing.T) {
 		{Rule: &rules.Rule{ID: "api/a"}, Limit: limit(1, time.Second), Delay: 1500 * time.Microsecond, Reason: enforce.WithinLease},
 		{Rule: &rules.Rule{ID: "api/b"}, Limit: limit(1, time.Second), Reason: enforce.WithinLease},
 	}}
-	m := fromDecision(d, headers.Style{Delay: true}, true)
+	m := written(t, d, headers.Style{Delay: true}, true)
 	if hs := m.ResponseHeadersToAdd; len(hs) != 1 || hs[0].Key != headers.Delay || hs[0].Value != "2" {
 		t.Errorf("have headers %v", hs)
 	}
@@ -145,19 +201,19 @@ func TestDelayGoesOut(t *testing.T) {
 		t.Errorf("have metadata %v", m.DynamicMetadata)
 	}
 	d.Delay, d.Statuses = 0, d.Statuses[1:]
-	if m := fromDecision(d, headers.Full(), true); m.DynamicMetadata.GetFields()["delay_ms"] != nil {
+	if m := written(t, d, headers.Full(), true); m.DynamicMetadata.GetFields()["delay_ms"] != nil {
 		t.Errorf("no delay: have metadata %v", m.DynamicMetadata)
 	}
 }
 
-// request is what toRequest makes of a message that it can read.
+// request is what is read of a message.
 func request(t *testing.T, m *rls.RateLimitRequest) enforce.Request {
 	t.Helper()
-	r, err := toRequest(m)
-	if err != nil {
+	var c call
+	if err := cmp.Or(c.read(marshalled(t, m)), c.bad); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return c.request
 }
 
 func overridden(n uint32, unit typev3.RateLimitUnit, kv ...string) *common.RateLimitDescriptor {
@@ -187,9 +243,9 @@ func TestOverridesOfDescriptors(t *testing.T) {
 
 func TestOverridesThatAreNone(t *testing.T) {
 	asked := false
-	s, conn := start(t, Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
+	s, conn := start(t, Config{Decide: func(context.Context, enforce.Request, *enforce.Decision) error {
 		asked = true
-		return enforce.Decision{}, nil
+		return nil
 	}})
 	for _, unit := range []typev3.RateLimitUnit{typev3.RateLimitUnit_UNKNOWN, 8, 255, 256, 257, math.MaxInt32, -1, math.MinInt32} {
 		_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
@@ -247,8 +303,8 @@ func TestK24NegativeHitsAreGivenBack(t *testing.T) {
 
 func TestErrorsAreCodeUnknown(t *testing.T) {
 	fail := enforce.ErrEmptyDomain
-	_, conn := start(t, Config{Decide: func(ctx context.Context, _ enforce.Request) (enforce.Decision, error) {
-		return enforce.Decision{}, fmt.Errorf("decide: %w", fail)
+	_, conn := start(t, Config{Decide: func(context.Context, enforce.Request, *enforce.Decision) error {
+		return fmt.Errorf("decide: %w", fail)
 	}})
 	_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{})
 	if st := status.Convert(err); st.Code() != codes.Unknown || st.Message() != "decide: "+fail.Error() {
@@ -258,9 +314,9 @@ func TestErrorsAreCodeUnknown(t *testing.T) {
 
 func TestHostileMessagesAreRefused(t *testing.T) {
 	asked := false
-	_, conn := start(t, Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
+	_, conn := start(t, Config{Decide: func(context.Context, enforce.Request, *enforce.Decision) error {
 		asked = true
-		return enforce.Decision{}, nil
+		return nil
 	}})
 	c := rls.NewRateLimitServiceClient(conn)
 	if _, err := c.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
@@ -291,12 +347,39 @@ func TestHealthByName(t *testing.T) {
 	}
 }
 
+func TestReflectionKnowsTheService(t *testing.T) {
+	_, conn := start(t, Config{Reflection: true})
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := rls.RateLimitService_ServiceDesc.ServiceName
+	for _, q := range []*reflectionpb.ServerReflectionRequest{
+		{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}},
+		{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name + ".ShouldRateLimit"}},
+	} {
+		if err := stream.Send(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := stream.Recv()
+	if err != nil || !slices.ContainsFunc(list.GetListServicesResponse().GetService(), func(s *reflectionpb.ServiceResponse) bool { return s.Name == name }) {
+		t.Errorf("have services %v, %v", list, err)
+	}
+	if file, err := stream.Recv(); err != nil || len(file.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
+		t.Errorf("have file %v, %v", file, err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestK93StopAnswersWhatIsInFlight(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	s, conn := start(t, Config{Decide: func(context.Context, enforce.Request) (enforce.Decision, error) {
+	s, conn := start(t, Config{Decide: func(context.Context, enforce.Request, *enforce.Decision) error {
 		close(entered)
 		<-release
-		return enforce.Decision{}, nil
+		return nil
 	}})
 	answered := make(chan error, 1)
 	go func() {
@@ -315,10 +398,10 @@ func TestK93StopAnswersWhatIsInFlight(t *testing.T) {
 
 func TestStopCutsWhatTakesTooLong(t *testing.T) {
 	entered := make(chan struct{})
-	s, conn := start(t, Config{Decide: func(ctx context.Context, _ enforce.Request) (enforce.Decision, error) {
+	s, conn := start(t, Config{Decide: func(ctx context.Context, _ enforce.Request, _ *enforce.Decision) error {
 		close(entered)
 		<-ctx.Done()
-		return enforce.Decision{}, ctx.Err()
+		return ctx.Err()
 	}})
 	answered := make(chan error, 1)
 	go func() {
@@ -335,11 +418,12 @@ func TestStopCutsWhatTakesTooLong(t *testing.T) {
 }
 
 func TestJSONMapping(t *testing.T) {
-	s := New(Config{Decide: func(_ context.Context, r enforce.Request) (enforce.Decision, error) {
+	s := New(Config{Decide: func(_ context.Context, r enforce.Request, d *enforce.Decision) error {
 		if r.Descriptors[0].Entries[0].Value == "bad" {
-			return enforce.Decision{}, enforce.ErrNoConfig
+			return enforce.ErrNoConfig
 		}
-		return enforce.Decision{Over: true, Statuses: []enforce.Status{{Over: true, Rule: &rules.Rule{}, Limit: limit(1, time.Second)}}}, nil
+		*d = enforce.Decision{Over: true, Statuses: []enforce.Status{{Over: true, Rule: &rules.Rule{}, Limit: limit(1, time.Second)}}}
+		return nil
 	}})
 	reply, over, err := s.JSON(t.Context(), []byte(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"1"}]}]}`))
 	var m rls.RateLimitResponse

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/coordinator/rules"
 	"github.com/quorate/quorate/regional/enforce"
@@ -31,8 +33,9 @@ const HealthService = "ratelimit"
 // ErrBadMessage means that the text is no RateLimitRequest.
 var ErrBadMessage = errors.New("message is not a JSON RateLimitRequest")
 
-// Decide makes the decision for one request.
-type Decide func(ctx context.Context, r enforce.Request) (enforce.Decision, error)
+// Decide makes the decision on a request, in the memory of one that is over. It keeps
+// nothing of the request when it has returned.
+type Decide func(ctx context.Context, r enforce.Request, d *enforce.Decision) error
 
 // Config is what the front end needs. Zero fields take the defaults that they name.
 type Config struct {
@@ -59,10 +62,10 @@ type Config struct {
 
 // Server is the gRPC server of one agent.
 type Server struct {
-	rls.UnimplementedRateLimitServiceServer
 	cfg    Config
 	grpc   *grpc.Server
 	health *health.Server
+	calls  sync.Pool
 }
 
 // New returns a server that is not serving yet, and not healthy.
@@ -80,6 +83,7 @@ func New(cfg Config) *Server {
 		cfg.MaxConnectionGrace = 30 * time.Second
 	}
 	opts := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(cfg.MaxRecvBytes),
 		grpc.MaxConcurrentStreams(cfg.MaxConcurrentStreams),
 		grpc.MaxHeaderListSize(64 << 10),
@@ -95,7 +99,8 @@ func New(cfg Config) *Server {
 		opts = append(opts, grpc.Creds(credentials.NewTLS(cfg.TLS)))
 	}
 	s := &Server{cfg: cfg, grpc: grpc.NewServer(opts...), health: health.NewServer()}
-	rls.RegisterRateLimitServiceServer(s.grpc, s)
+	s.calls.New = func() any { return new(call) }
+	s.grpc.RegisterService(service(), s)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	if cfg.Reflection {
 		reflection.Register(s.grpc)
@@ -138,39 +143,35 @@ func (s *Server) Stop(ctx context.Context) {
 	}
 }
 
-// ShouldRateLimit answers one request of an Envoy.
-func (s *Server) ShouldRateLimit(ctx context.Context, m *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
-	r, err := toRequest(m)
-	if err != nil {
-		return nil, toStatus(ctx, err)
-	}
-	d, err := s.cfg.Decide(ctx, r)
-	if err != nil {
-		return nil, toStatus(ctx, err)
-	}
-	return fromDecision(d, s.cfg.Headers, s.cfg.Metadata), nil
-}
-
 // JSON answers the same request and reply in protobuf's JSON mapping. The error is
 // ErrBadMessage, rules.ErrOverride or one of Decide.
-func (s *Server) JSON(ctx context.Context, body []byte) (reply []byte, over bool, err error) {
+func (s *Server) JSON(ctx context.Context, body []byte) (text []byte, over bool, err error) {
 	var m rls.RateLimitRequest
 	if err := protojson.Unmarshal(body, &m); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrBadMessage, err)
 	}
-	r, err := toRequest(&m)
+	c := s.call()
+	defer s.done(c)
+	wire, err := proto.Marshal(&m)
+	if err == nil {
+		err = c.read(wire)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read RateLimitRequest: %w", err)
+	}
+	r, err := s.answer(ctx, c)
 	if err != nil {
 		return nil, false, err
 	}
-	d, err := s.cfg.Decide(ctx, r)
-	if err != nil {
-		return nil, false, err
+	var out rls.RateLimitResponse
+	err = proto.Unmarshal(r, &out)
+	if err == nil {
+		text, err = protojson.Marshal(&out)
 	}
-	reply, err = protojson.Marshal(fromDecision(d, s.cfg.Headers, s.cfg.Metadata))
 	if err != nil {
 		return nil, false, fmt.Errorf("encode RateLimitResponse: %w", err)
 	}
-	return reply, d.Over, nil
+	return text, c.decision.Over, nil
 }
 
 // toStatus is the only place where an error becomes a status code: Unknown, as
