@@ -247,6 +247,9 @@ func (a *Agent) Close() error {
 // release closes what New opened.
 func (a *Agent) release() error {
 	var errs []error
+	if a.rls != nil {
+		a.rls.Stop(context.Background()) // nothing is in flight
+	}
 	for _, l := range a.listeners {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)

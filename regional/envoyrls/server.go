@@ -60,6 +60,11 @@ type Config struct {
 	MaxConnectionAge, MaxConnectionGrace time.Duration
 }
 
+// workers are the goroutines that requests find ready, with stacks that need not grow
+// again. While all of them are busy, a request has one of its own. With 128 and more the
+// stacks cost more than they save.
+const workers = 32
+
 // Server is the gRPC server of one agent.
 type Server struct {
 	cfg    Config
@@ -68,7 +73,7 @@ type Server struct {
 	calls  sync.Pool
 }
 
-// New returns a server that is not serving yet, and not healthy.
+// New returns a server that is not serving yet, and not healthy. It must be stopped.
 func New(cfg Config) *Server {
 	if cfg.MaxRecvBytes == 0 {
 		cfg.MaxRecvBytes = 1 << 20
@@ -88,6 +93,7 @@ func New(cfg Config) *Server {
 		grpc.MaxConcurrentStreams(cfg.MaxConcurrentStreams),
 		grpc.MaxHeaderListSize(64 << 10),
 		grpc.ConnectionTimeout(10 * time.Second),
+		grpc.NumStreamWorkers(workers),
 		grpc.WaitForHandlers(true), // so that nothing decides after Stop has returned
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: cfg.MaxConnectionAge, MaxConnectionAgeGrace: cfg.MaxConnectionGrace,
