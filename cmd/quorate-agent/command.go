@@ -108,6 +108,7 @@ func serve(ctx context.Context, o options, warnings []string, stderr io.Writer) 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Logger, cfg.Registerer, cfg.Version = log, registry, version.String()
+	regional.TuneProcess()
 	a, err := regional.New(cfg)
 	if errors.Is(err, regional.ErrConfig) {
 		return cli.Fail(cli.Usage, err, "See quorate-agent --help.")

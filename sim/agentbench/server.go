@@ -103,6 +103,7 @@ func serve(ctx context.Context, system, redis string, out io.Writer) error {
 			return errors.Join(err, store.Close())
 		}
 	}
+	regional.TuneProcess()
 	a, err := regional.New(cfg)
 	if err != nil {
 		return err
