@@ -122,7 +122,7 @@ func (l *limiters) allow(key string) bool {
 // Redis: what is left is the agent's own part.
 func decider(descriptor string) (func(value string) error, error) {
 	start, ctx := time.Now(), context.Background()
-	e, err := enforcer(ctx, enforce.Config{})
+	e, err := enforcer(ctx, enforce.Config{RememberDenials: true})
 	if err != nil {
 		return nil, err
 	}
