@@ -256,12 +256,13 @@ func TestOverridesThatAreNone(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]error{
-		`{"requestsPerUnit":7}`:                          rules.ErrOverride,
-		`{"requestsPerUnit":7,"unit":"UNKNOWN"}`:         rules.ErrOverride,
-		`{"requestsPerUnit":7,"unit":300}`:               rules.ErrOverride,
-		`{"requestsPerUnit":7,"unit":"FORTNIGHT"}`:       ErrBadMessage,
-		`{"requestsPerUnit":4294967296,"unit":"SECOND"}`: ErrBadMessage,
-		`{"requestsPerUnit":-1,"unit":"SECOND"}`:         ErrBadMessage,
+		`{"requestsPerUnit":7}`:                                    rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":"UNKNOWN"}`:                   rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":300}`:                         rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":"MINUTE","unitMultiplier":5}`: rules.ErrOverride,
+		`{"requestsPerUnit":7,"unit":"FORTNIGHT"}`:                 ErrBadMessage,
+		`{"requestsPerUnit":4294967296,"unit":"SECOND"}`:           ErrBadMessage,
+		`{"requestsPerUnit":-1,"unit":"SECOND"}`:                   ErrBadMessage,
 	} {
 		_, _, err := s.JSON(t.Context(), []byte(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"1"}],"limit":`+text+`}]}`))
 		if !errors.Is(err, want) {

@@ -46,6 +46,9 @@ func toOverride(l *common.RateLimitDescriptor_RateLimitOverride) (rules.Override
 	if n := l.GetUnit(); n > 0 && n <= math.MaxUint8 {
 		unit = rules.Unit(n)
 	}
+	if n := l.GetUnitMultiplier().GetValue(); n > 1 {
+		return rules.Override{}, fmt.Errorf("%w: unit_multiplier %d: a request's limit is for one unit; leave it out", rules.ErrOverride, n)
+	}
 	return rules.NewOverride(l.GetRequestsPerUnit(), unit)
 }
 

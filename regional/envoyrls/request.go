@@ -88,11 +88,12 @@ func (c *call) readEntry(m []byte) (err error) {
 	return err
 }
 
-// override is a descriptor's limit. What multiplies its unit is not used.
+// override is a descriptor's limit.
 type override struct {
 	given    bool
 	requests uint32
 	unit     int32
+	units    uint64 // how many of them, 0 for one
 }
 
 func (o *override) read(m []byte) (err error) {
@@ -106,7 +107,7 @@ func (o *override) read(m []byte) (err error) {
 		case overrideUnit:
 			o.unit = int32(f.n)
 		case overrideUnitMultiplier:
-			err = readWrapper(f.bytes, new(uint64))
+			err = readWrapper(f.bytes, &o.units)
 		}
 	}
 	return err
@@ -118,6 +119,9 @@ func (o *override) limit() (rules.Override, error) {
 	unit := rules.UnitUnknown
 	if o.unit > 0 && o.unit <= math.MaxUint8 {
 		unit = rules.Unit(o.unit)
+	}
+	if n := uint32(o.units); n > 1 {
+		return rules.Override{}, fmt.Errorf("%w: unit_multiplier %d: a request's limit is for one unit; leave it out", rules.ErrOverride, n)
 	}
 	return rules.NewOverride(o.requests, unit)
 }
