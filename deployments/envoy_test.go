@@ -25,10 +25,10 @@ func envoyBinary(t *testing.T) string {
 	return path
 }
 
-// startEnvoy runs envoy/envoy.yaml with its ports replaced and returns where it listens.
-func startEnvoy(t *testing.T, agent, upstream string, edit ...string) string {
+// startEnvoy runs a configuration with its ports replaced and returns where it listens.
+func startEnvoy(t *testing.T, file, agent, upstream string, edit ...string) string {
 	t.Helper()
-	text, err := os.ReadFile("envoy/envoy.yaml")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func startEnvoy(t *testing.T, agent, upstream string, edit ...string) string {
 	}, edit...)
 	for i := 0; i < len(replace); i += 2 {
 		if !strings.Contains(string(text), replace[i]) {
-			t.Fatalf("envoy/envoy.yaml does not contain %q", replace[i])
+			t.Fatalf("%s does not contain %q", file, replace[i])
 		}
 	}
 	dir := t.TempDir()
@@ -82,8 +82,8 @@ func startEnvoy(t *testing.T, agent, upstream string, edit ...string) string {
 // denied wherever it arrives.
 func TestEnvoyHoldsALimitOverTwoRegions(t *testing.T) {
 	w, upstream := twoRegions(t)
-	eu := startEnvoy(t, w.Region("eu").Agent(0).GRPCAddr(), upstream)
-	us := startEnvoy(t, w.Region("us").Agent(0).GRPCAddr(), upstream)
+	eu := startEnvoy(t, "envoy/envoy.yaml", w.Region("eu").Agent(0).GRPCAddr(), upstream)
+	us := startEnvoy(t, "envoy/envoy.yaml", w.Region("us").Agent(0).GRPCAddr(), upstream)
 
 	const tries = 40
 	ok := map[string]int{}
@@ -94,7 +94,7 @@ func TestEnvoyHoldsALimitOverTwoRegions(t *testing.T) {
 		if i%2 == 1 {
 			name, url = "us", us
 		}
-		switch a := get(t, url+"/login", ""); a.code {
+		switch a := get(t, url+"/login"); a.code {
 		case http.StatusOK:
 			ok[name]++
 		case http.StatusTooManyRequests:
@@ -121,9 +121,9 @@ func TestEnvoyHoldsALimitOverTwoRegions(t *testing.T) {
 // Each user has a bucket of their own, and the headers count it down.
 func TestEnvoyCountsPerUser(t *testing.T) {
 	w, upstream := twoRegions(t)
-	url := startEnvoy(t, w.Region("eu").Agent(0).GRPCAddr(), upstream)
+	url := startEnvoy(t, "envoy/envoy.yaml", w.Region("eu").Agent(0).GRPCAddr(), upstream)
 	for _, user := range []string{"ann", "bob", "{}|#%=", "a b"} {
-		a := get(t, url+"/", user)
+		a := get(t, url+"/", "x-user", user)
 		if a.code != http.StatusOK {
 			t.Errorf("user %q: have status %d, want 200", user, a.code)
 		}
@@ -137,27 +137,68 @@ func TestEnvoyCountsPerUser(t *testing.T) {
 func TestEnvoyFailureMode(t *testing.T) {
 	w, upstream := twoRegions(t)
 	agent := w.Region("eu").Agent(0)
-	open := startEnvoy(t, agent.GRPCAddr(), upstream)
-	closed := startEnvoy(t, agent.GRPCAddr(), upstream, "failure_mode_deny: false", "failure_mode_deny: true")
+	open := startEnvoy(t, "envoy/envoy.yaml", agent.GRPCAddr(), upstream)
+	closed := startEnvoy(t, "envoy/envoy.yaml", agent.GRPCAddr(), upstream, "failure_mode_deny: false", "failure_mode_deny: true")
 	for _, url := range []string{open, closed} {
-		if a := get(t, url+"/", "ann"); a.code != http.StatusOK {
+		if a := get(t, url+"/", "x-user", "ann"); a.code != http.StatusOK {
 			t.Errorf("with the agent: have status %d, want 200", a.code)
 		}
 	}
 	agent.Kill()
-	if a := get(t, open+"/", "ann"); a.code != http.StatusOK {
+	if a := get(t, open+"/", "x-user", "ann"); a.code != http.StatusOK {
 		t.Errorf("failure_mode_deny false without the agent: have status %d, want 200", a.code)
 	}
-	if a := get(t, closed+"/", "ann"); a.code != http.StatusInternalServerError {
+	if a := get(t, closed+"/", "x-user", "ann"); a.code != http.StatusInternalServerError {
 		t.Errorf("failure_mode_deny true without the agent: have status %d, want 500", a.code)
 	}
 	if err := agent.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the agent answers again", func() error {
-		if a := get(t, closed+"/", "ann"); a.code != http.StatusOK {
+		if a := get(t, closed+"/", "x-user", "ann"); a.code != http.StatusOK {
 			return fmt.Errorf("status %d", a.code)
 		}
 		return nil
 	})
+}
+
+// A request costs what its answer says, and is charged when that is done: also where the
+// bucket has less (K25). Then nobody of the team is let in until the debt is paid.
+func TestEnvoyChargesWhatAnAnswerHasCost(t *testing.T) {
+	w, upstream := start(t, "rules/models.yaml", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("x-tokens-used", r.Header.Get("x-cost"))
+	})
+	url := startEnvoy(t, "envoy/models.yaml", w.Region("eu").Agent(0).GRPCAddr(), upstream)
+	ask := func(team string, cost int) (code, remaining int, header http.Header) {
+		a := get(t, url, "x-team", team, "x-cost", strconv.Itoa(cost))
+		remaining, err := strconv.Atoi(a.header.Get("x-ratelimit-remaining"))
+		if err != nil || a.code != http.StatusOK && a.code != http.StatusTooManyRequests {
+			t.Fatalf("team %s: have status %d and headers %v", team, a.code, a.header)
+		}
+		return a.code, remaining, a.header
+	}
+
+	_, before, _ := ask("a", 1000)
+	await(t, "1000 tokens are charged", func() error {
+		if _, now, _ := ask("a", 0); now > before-500 {
+			return fmt.Errorf("%d are left of %d", now, before)
+		}
+		return nil
+	})
+
+	const large = 60_000 // more than the region has, and may owe
+	code, n := http.StatusOK, 0
+	var header http.Header
+	for ; code == http.StatusOK && n < 50; n++ {
+		code, _, header = ask("a", large)
+	}
+	if code != http.StatusTooManyRequests {
+		t.Errorf("%d answers of %d tokens were let through, want less than 50", n, large)
+	}
+	if s, err := strconv.Atoi(header.Get("x-ratelimit-reset")); err != nil || s < 1 {
+		t.Errorf("x-ratelimit-reset of a denial: have %q, want 1 or more", header.Get("x-ratelimit-reset"))
+	}
+	if code, _, _ := ask("b", 0); code != http.StatusOK {
+		t.Errorf("another team: have status %d, want 200", code)
+	}
 }

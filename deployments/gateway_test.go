@@ -52,14 +52,15 @@ type answer struct {
 	header http.Header
 }
 
-func get(t *testing.T, url, user string) answer {
+// get asks with header fields, each a name and a value.
+func get(t *testing.T, url string, fields ...string) answer {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if user != "" {
-		req.Header.Set("x-user", user)
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -72,11 +73,18 @@ func get(t *testing.T, url, user string) answer {
 	return answer{resp.StatusCode, resp.Header}
 }
 
-// twoRegions starts a cluster with the shipped rules and one agent in each of
-// two regions, and an upstream that always answers 200.
+// twoRegions is start with the shipped rules of an API, and an upstream that always
+// answers 200.
 func twoRegions(t *testing.T) (w *live.World, upstream string) {
 	t.Helper()
-	rules, err := os.ReadFile("rules/api.yaml")
+	return start(t, "rules/api.yaml", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+}
+
+// start starts a cluster with a document of rules and one agent in each of two
+// regions, and an upstream.
+func start(t *testing.T, document string, answer http.HandlerFunc) (w *live.World, upstream string) {
+	t.Helper()
+	rules, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +106,7 @@ func twoRegions(t *testing.T) (w *live.World, upstream string) {
 	if err := w.AwaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
 	return w, server.URL
 }

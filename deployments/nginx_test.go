@@ -71,7 +71,7 @@ func TestK86NginxPassesADenialOn(t *testing.T) {
 	url := startNginx(t, agent.HTTPAddr(), upstream)
 	admitted, denied := 0, 0
 	for range 12 {
-		a := get(t, url+"/login", "")
+		a := get(t, url+"/login")
 		switch a.code {
 		case http.StatusOK:
 			admitted++
@@ -91,7 +91,7 @@ func TestK86NginxPassesADenialOn(t *testing.T) {
 		t.Errorf("have %d admitted and %d denied, want both", admitted, denied)
 	}
 	agent.Kill()
-	if a := get(t, url+"/login", ""); a.code != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "" {
+	if a := get(t, url+"/login"); a.code != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "" {
 		t.Errorf("without the agent: have status %d, headers %v", a.code, a.header)
 	}
 }

@@ -161,6 +161,9 @@ func (m *metrics) decided(req *enforce.Request, d *enforce.Decision, err error, 
 	usual := *m.usual.Load()
 	for i := range d.Statuses {
 		s := &d.Statuses[i]
+		if s.Uncharged > 0 {
+			m.uncharged.Add(float64(s.Uncharged) / float64(quota.Token))
+		}
 		cached := usual[s.Rule].of(s)
 		if cached != nil {
 			if c := cached.Load(); c != nil {

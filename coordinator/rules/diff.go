@@ -157,7 +157,7 @@ func (l Limit) facts() facts {
 		debt = l.MaxDebt.String()
 	}
 	f := facts{
-		{"limit", l.String()}, {"burst", l.Burst.String()}, {"max_debt", debt},
+		{"limit", l.String()}, {"burst", l.Burst.String()}, {"max_debt", debt}, {"settle", yes(l.Settle)},
 		{"standing_share", strconv.FormatFloat(float64(l.Standing)/1e6, 'f', -1, 64)},
 		{"algorithm", l.Algorithm.String()}, {"shape", yes(l.Shape)}, {"on_disconnect", l.OnDisconnect.String()},
 		{"on_store_failure", l.OnStoreFailure.String()}, {"cold_start_wait", l.ColdStartWait.String()},

@@ -29,6 +29,8 @@ func (w *walk) quota(f field, l *Limit) (x extras) {
 			if v, ok := w.integer(f, 0, quota.MaxWhole); ok {
 				x.debt, l.MaxDebt = f, quota.Whole(v)
 			}
+		case "settle":
+			x.settle, l.Settle = f, w.boolean(f)
 		case "align":
 			x.align = f
 			w.alignment(f, l)

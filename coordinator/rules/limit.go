@@ -30,7 +30,7 @@ const (
 
 var (
 	limitKeys = []string{"unit", "requests_per_unit", "unlimited", "name", "replaces", "unit_multiplier", "quota"}
-	quotaKeys = []string{"algorithm", "shape", "burst", "max_debt", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights", "align", "time_zone"}
+	quotaKeys = []string{"algorithm", "shape", "burst", "max_debt", "settle", "standing_share", "on_disconnect", "on_store_failure", "cold_start_wait", "weights", "align", "time_zone"}
 	// listedLimitKeys are those of an item of rate_limits.
 	listedLimitKeys = slices.DeleteFunc(slices.Clone(limitKeys), func(k string) bool { return k == "unlimited" })
 	replacesKeys    = []string{"name"}
@@ -169,6 +169,7 @@ func (w *walk) limit(f field, at level, known []string) (l written, ok bool) {
 		w.bucket(x.burst, &l.limit)
 		w.debt(x.debt, &l.limit)
 	}
+	w.settles(x.settle, &l.limit)
 	w.fixed(x, unit, multiplier, &l.limit)
 	w.slides(x, requests, &l.limit)
 	return l, true
@@ -224,6 +225,17 @@ func (w *walk) debt(debt field, l *Limit) {
 	}
 	if most := mostDebt(l.Rate); l.MaxDebt > most {
 		w.problem(debt.value, debt.trail, "`max_debt` may be at most %d for this limit: its rate has to pay a debt back within 30 days, or within its period if that is longer", most.Floor())
+	}
+}
+
+// settles checks what settle needs.
+func (w *walk) settles(settle field, l *Limit) {
+	switch {
+	case !l.Settle:
+	case l.Windowed() || l.Algorithm.Slides():
+		w.problem(settle.key, settle.trail, "`settle` has no meaning with `algorithm: %s`: nothing is refilled that could pay a debt", l.Algorithm)
+	case l.MaxDebt == 0:
+		w.problem(settle.value, settle.trail, "`settle` needs a `max_debt` beside it: without one neither costs nor looks would be denied")
 	}
 }
 

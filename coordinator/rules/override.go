@@ -184,7 +184,7 @@ func (r *Rule) override(o Override) *Limit {
 	if len(r.Limits) > 0 {
 		first := &r.Limits[0]
 		l.OnDisconnect, l.OnStoreFailure, l.ColdStartWait = first.OnDisconnect, first.OnStoreFailure, first.ColdStartWait
-		l.Weights, l.MaxDebt = first.Weights, first.MaxDebt
+		l.Weights, l.MaxDebt, l.Settle = first.Weights, first.MaxDebt, first.Settle
 		if first.Algorithm == LeakyBucket {
 			l.Algorithm, l.Shape = LeakyBucket, first.Shape
 		}
@@ -193,5 +193,6 @@ func (r *Rule) override(o Override) *Limit {
 	l.Burst = quota.Whole(uint64(o.requests))
 	l.Rate = quota.Rate{Tokens: l.Burst, Per: o.per}
 	l.MaxDebt = min(l.MaxDebt, mostDebt(l.Rate))
+	l.Settle = l.Settle && l.MaxDebt > 0
 	return l
 }

@@ -93,7 +93,7 @@ descriptors:
 - {key: fixed, allow_override: false, rate_limit: {unit: second, requests_per_unit: 5}}
 - {key: free, shadow_mode: true, rate_limit: {unlimited: true}}
 - {key: many, rate_limits: [{name: a, unit: second, requests_per_unit: 5, quota: {on_disconnect: deny}}, {name: b, unit: day, requests_per_unit: 9}]}
-- {key: shaped, rate_limit: {unit: second, requests_per_unit: 5, quota: {algorithm: leaky_bucket, shape: true, max_debt: 100, burst: 2}}}
+- {key: shaped, rate_limit: {unit: second, requests_per_unit: 5, quota: {algorithm: leaky_bucket, shape: true, max_debt: 100, settle: true, burst: 2}}}
 - {key: path, value: /files/*, share_threshold: true, rate_limit: {unit: second, requests_per_unit: 5}}
 - {key: token, hash_value: true, rate_limit: {unit: second, requests_per_unit: 5}}
 - {key: nothing}
@@ -160,13 +160,13 @@ func TestAnOverrideKeepsThePoliciesOfItsRule(t *testing.T) {
 	if l := limit("many=a", "7/hour"); l.OnDisconnect != OnDisconnectDeny {
 		t.Errorf("of the first of several limits: have %+v", l)
 	}
-	if l := limit("shaped=a", "7/hour"); l.Algorithm != LeakyBucket || !l.Shape || l.MaxDebt != quota.Whole(100) || l.Burst != quota.Whole(7) {
+	if l := limit("shaped=a", "7/hour"); l.Algorithm != LeakyBucket || !l.Shape || !l.Settle || l.MaxDebt != quota.Whole(100) || l.Burst != quota.Whole(7) {
 		t.Errorf("of a shaped limit: have %+v", l)
 	}
 	if l := limit("shaped=a", "1/day"); l.MaxDebt != quota.Whole(30) {
 		t.Errorf("a debt that the override pays back in 30 days: have %v", l.MaxDebt)
 	}
-	if l := limit("shaped=a", "0/day"); l.MaxDebt != 0 || l.Burst != 0 {
+	if l := limit("shaped=a", "0/day"); l.MaxDebt != 0 || l.Settle || l.Burst != 0 {
 		t.Errorf("nothing pays no debt: have %+v", l)
 	}
 	if l := limit("other=a", "7/hour"); l.OnDisconnect != OnDisconnectStanding || l.ColdStartWait != DefaultColdStartWait {

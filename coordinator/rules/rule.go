@@ -65,7 +65,10 @@ type Limit struct {
 	Unit            Unit
 	Multiplier      uint32 // at least 1
 	// MaxDebt is how far below zero a request may take the bucket of a region.
-	MaxDebt   quota.Tokens
+	MaxDebt quota.Tokens
+	// Settle says that costs were spent before they are told: they are charged whatever
+	// the bucket holds, and only looks are denied. It comes with a MaxDebt.
+	Settle    bool
 	Algorithm Algorithm
 	// Align and TimeZone say where the windows of FixedWindow begin.
 	Align          Align

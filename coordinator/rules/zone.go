@@ -19,7 +19,7 @@ const (
 var zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 
 // extras are the fields of `quota:` whose sense depends on the rest of the limit.
-type extras struct{ algorithm, shape, burst, debt, align, zone field }
+type extras struct{ algorithm, shape, burst, debt, settle, align, zone field }
 
 // zone reads a time zone. Whether this machine knows it is asked of new documents
 // only: what was accepted once must be accepted everywhere.

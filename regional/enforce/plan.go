@@ -245,15 +245,16 @@ func (p *plan) finish(c *count, s *snapshot) {
 	p.refunds = p.refunds || c.cost < 0
 	for i := range c.n {
 		it := &p.items[c.first+i]
+		it.ask.Cost, it.ask.Debt = c.cost, it.limit.MaxDebt
+		it.ask.Settle = p.settle || it.limit.Settle && c.cost > 0
 		switch {
-		case p.settle || c.cost < 0: // denied by nothing
+		case it.ask.Settle || c.cost < 0: // denied by nothing
 		case it.limit.Burst <= 0:
 			c.early, c.earlyAt, c.over = ZeroLimit, i, true
 		case c.cost > it.limit.Burst+it.limit.MaxDebt && c.early == "":
 			c.early, c.earlyAt, c.over = BurstExceeded, i, true
 		}
-		it.ask.Cost, it.ask.Debt, it.ask.Settle = c.cost, it.limit.MaxDebt, p.settle
-		if c.cost <= 0 || p.settle {
+		if c.cost <= 0 || it.ask.Settle {
 			it.allowance = nil
 		}
 		it.ask.Mode = ModeOf(it.limit.OnDisconnect)

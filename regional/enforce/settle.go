@@ -35,9 +35,6 @@ func Settlement(req Request, estimate, actual uint64) (Request, error) {
 
 // uncharged is what a count could not be charged of a cost to settle.
 func (p *plan) uncharged(c *count) (most quota.Tokens) {
-	if !p.settle {
-		return 0
-	}
 	for i := c.first; i < c.first+c.n; i++ {
 		most = max(most, p.items[i].v.Uncharged)
 	}

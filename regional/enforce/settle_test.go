@@ -22,6 +22,8 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 0}
   - key: cold
     rate_limit: {unit: minute, requests_per_unit: 60, quota: {standing_share: 0, max_debt: 30}}
+  - key: stream
+    rate_limit: {unit: minute, requests_per_unit: 60, quota: {standing_share: 1, max_debt: 30, settle: true}}
   - key: deny
     rate_limit: {unit: minute, requests_per_unit: 60, quota: {standing_share: 1, max_debt: 30, on_store_failure: deny}}
 `
@@ -116,6 +118,52 @@ func TestMaxDebt(t *testing.T) {
 	w.want("a peek when it is paid", false, w.decide(1, peek))
 	w.want("and the charge when the stream is done", false, w.decide(31, d("tokens=n")))
 	w.want("a peek in debt", true, w.decide(1, peek))
+}
+
+// What streams have cost is charged when they are done, however many were let in before
+// (K25): an ordinary charge would be denied from the second one on, and be lost.
+func TestASettlingLimitChargesWhateverThereIs(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		costs     []uint32
+		wait      time.Duration // until a look is admitted again, less a microsecond
+		uncharged quota.Tokens  // of the last one
+	}{
+		{"less than there is", []uint32{20}, 0, 0},
+		{"more than there is", []uint32{70}, 10 * time.Second, 0},
+		{"more than the burst and the debt", []uint32{120}, 30 * time.Second, quota.Whole(30)},
+		{"several at a time", []uint32{50, 15, 15}, 20 * time.Second, 0},
+		{"several, of which the last has no room", []uint32{70, 70, 40}, 30 * time.Second, quota.Whole(40)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, costRules, drawing)
+			look := d("stream=a", 0)
+			w.want("a look before", false, w.decide(0, look))
+			var last Status
+			for _, hits := range c.costs {
+				last = w.want("a cost that is spent", false, w.decide(hits, d("stream=a"))).Statuses[0]
+			}
+			if last.Uncharged != c.uncharged {
+				t.Errorf("%v is not charged, want %v", last.Uncharged, c.uncharged)
+			}
+			s := w.want("a look after", c.wait > 0, w.decide(0, look)).Statuses[0]
+			if c.wait > 0 && s.Retry != c.wait+time.Microsecond {
+				t.Errorf("look again in %v, want %v", s.Retry, c.wait)
+			}
+		})
+	}
+	// Without the store there is the debt, as the bucket for that time begins empty.
+	w := newWorld(t, costRules)
+	w.fail = ErrStoreDown
+	s := w.want("without the store", false, w.decide(70, d("stream=a"))).Statuses[0]
+	w.fail = nil
+	if err := w.e.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	left := w.want("a look when it is back", false, w.decide(1, d("stream=a", 0))).Statuses[0].Remaining
+	if s.Uncharged != quota.Whole(40) || left != 30 {
+		t.Errorf("%v is not charged and %d are left, want 40 and 30", s.Uncharged, left)
+	}
 }
 
 // The demand hears of a debt as of what the bucket had to hold, and of whoever is not
