@@ -197,3 +197,25 @@ func TestK19LifetimeIsAlwaysPositiveAndBounded(t *testing.T) {
 		}
 	}
 }
+
+// K22: a sweep by a clock that is behind finds no record too old.
+func TestK22ASweepKeepsWhatIsNewerThanItsClock(t *testing.T) {
+	for _, kind := range []Window{NoWindow, LogWindow, CounterWindow} {
+		s, st := region(), full(per(1, minute, 1))
+		if kind != NoWindow {
+			st = places(kind, 1)
+		}
+		s.ask(start+day, 1, st)
+		for _, now := range []quota.Micros{0, start, start + day - 1, start + day} {
+			if gone := s.Sweep(now); len(gone) != 0 {
+				t.Errorf("kind %d: a sweep at %v dropped %v", kind, now.Duration(), gone)
+			}
+		}
+		if ok, _ := s.ask(start+day, 1, st); ok {
+			t.Errorf("kind %d: it is whole again", kind)
+		}
+		if gone := s.Sweep(start + 2*day); len(gone) != 1 {
+			t.Errorf("kind %d: a day later have %v dropped, want the record", kind, gone)
+		}
+	}
+}

@@ -160,3 +160,43 @@ descriptors:
 		t.Errorf("have %+v", rec)
 	}
 }
+
+// K66: an outage that is longer than the period. What was admitted meanwhile counts in the
+// time in which it was admitted: the window that runs after it has all of its requests, and
+// no time has more than its algorithm gives it.
+func TestK66AnOutageLongerThanThePeriod(t *testing.T) {
+	for algorithm, most := range map[string]int{
+		"token_bucket": 25, "leaky_bucket": 25, "fixed_window": 20, "sliding_window_log": 20, "sliding_window_counter": 20,
+	} {
+		w := newWorld(t, fmt.Sprintf(`
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 10, quota: {algorithm: %s, standing_share: 1}}}
+`, algorithm))
+		w.now = 2 * time.Hour
+		w.connect(1)
+		w.want(algorithm+": before", false, w.decide(10, d("user=a")))
+		w.fail = ErrStoreDown
+		admitted := 10
+		for range 90 {
+			w.now += time.Second
+			if !w.decide(1, d("user=a")).Over {
+				admitted++
+			}
+		}
+		w.fail = nil
+		w.connect(1)
+		w.settle()
+		for range 20 {
+			if !w.decide(1, d("user=a")).Over {
+				admitted++
+			}
+		}
+		if admitted > most || algorithm == "fixed_window" && admitted != most {
+			t.Errorf("%s: admitted %d in a minute and a half, want %d", algorithm, admitted, most)
+		}
+		w.now += 2 * time.Minute
+		w.connect(1)
+		w.want(algorithm+": later", false, w.decide(10, d("user=a")))
+	}
+}
