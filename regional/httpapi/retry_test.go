@@ -49,7 +49,7 @@ func newFrontEnd(t *testing.T, doc string) *frontEnd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := enforce.New(enforce.Config{Store: f})
+	e := enforce.New(enforce.Config{Store: f, Wall: f.time})
 	e.Adopt(a)
 	f.handler = Handler(Config{
 		Decide:   func(ctx context.Context, r enforce.Request) (enforce.Decision, error) { return e.Decide(ctx, f.now, r) },
@@ -136,8 +136,8 @@ func TestK82RetryAfterIsRoundedUp(t *testing.T) {
 	}
 }
 
-// K82, K83, K84: a client that waits exactly as long as it was told is served,
-// and no shorter whole wait would do.
+// K82, K83, K84, K87: a client that waits exactly as long as it was told is served, and
+// no shorter whole wait would do, whatever the algorithm. Each reply has a reset.
 func TestK82WaitingExactlyRetryAfterIsEnough(t *testing.T) {
 	const doc = `
 domain: api
@@ -145,6 +145,10 @@ descriptors:
 - {key: user, rate_limit: {unit: minute, requests_per_unit: 7, quota: {standing_share: 1}}}
 - {key: fast, rate_limit: {unit: second, requests_per_unit: 3, quota: {standing_share: 1}}}
 - {key: slow, rate_limit: {unit: day, requests_per_unit: 11, quota: {standing_share: 1, burst: 5}}}
+- {key: leaky, rate_limit: {unit: minute, requests_per_unit: 7, quota: {standing_share: 1, algorithm: leaky_bucket}}}
+- {key: fixed, rate_limit: {unit: minute, requests_per_unit: 7, quota: {standing_share: 1, algorithm: fixed_window}}}
+- {key: log, rate_limit: {unit: minute, requests_per_unit: 7, quota: {standing_share: 1, algorithm: sliding_window_log}}}
+- {key: counter, rate_limit: {unit: minute, requests_per_unit: 7, quota: {standing_share: 1, algorithm: sliding_window_counter}}}
 - key: two
   rate_limits:
   - {name: short, unit: second, unit_multiplier: 7, requests_per_unit: 5, quota: {standing_share: 1}}
@@ -156,6 +160,7 @@ descriptors:
 		costs  int
 	}{
 		{"user=a", time.Minute, 7}, {"fast=a", time.Second, 3}, {"slow=a", 24 * time.Hour, 5}, {"two=a", time.Hour, 5},
+		{"leaky=a", time.Minute, 7}, {"fixed=a", time.Minute, 7}, {"log=a", time.Minute, 7}, {"counter=a", 2 * time.Minute, 7},
 		{"descriptor=user%3Db&descriptor=two%3Db", time.Hour, 5},
 	} {
 		t.Run(tc.query, func(t *testing.T) {
