@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files from what the code does now")
 
-// Each archive is one set of documents; its file "want" is the error of Parse.
+// Each archive is one set of documents; its file "want" is the error of Parse. K38 and
+// K39: a key that nobody knows. K40 and K41: what is there twice. K44: a bad number.
 func TestProblems(t *testing.T) {
 	golden(t, "testdata/problems/*.txtar", func(t *testing.T, sources []quota.Source) string {
 		_, err := Parse(sources)
