@@ -233,3 +233,55 @@ func BenchmarkAudit(b *testing.B) {
 		Audit(limit, 0, list)
 	}
 }
+
+// The oracle looks at every window of a history in which some is given back.
+func TestMeterOfWhatIsGivenBack(t *testing.T) {
+	limit := quota.Capacity{Rate: quota.Rate{Tokens: 3, Per: 7}, Burst: 20}
+	type event struct {
+		at  quota.Micros
+		net quota.Tokens
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewMeter(limit)
+		var list []event
+		var now quota.Micros
+		worst := limit.Burst
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			now += quota.Micros(rapid.IntRange(0, 12).Draw(t, "wait"))
+			net := quota.Tokens(rapid.IntRange(-9, 9).Draw(t, "net"))
+			list = append(list, event{now, net})
+			if net < 0 {
+				m.GiveBack(now, -net)
+			} else {
+				m.Admit(now, net)
+			}
+			headroom, sum := limit.Burst, quota.Tokens(0)
+			for i := len(list) - 1; i >= 0; i-- {
+				sum += list[i].net
+				// Rounded down, as the meter is: the period is 7.
+				left := 7*int64(limit.Burst-sum) + 3*int64(now-list[i].at)
+				headroom = min(headroom, quota.Tokens((left-((left%7)+7)%7)/7))
+			}
+			if have := m.Headroom(now); have != headroom {
+				t.Fatalf("headroom %d after %v, want %d", have, list, headroom)
+			}
+			worst = min(worst, headroom)
+		}
+		if m.Worst() != worst {
+			t.Fatalf("worst %d, want %d", m.Worst(), worst)
+		}
+	})
+}
+
+// What is charged whatever there is leaves a debt, which is paid before anything fits.
+func TestAnIdealBucketInDebt(t *testing.T) {
+	i := NewIdeal(quota.Capacity{Rate: quota.Rate{Tokens: quota.Token, Per: quota.Second}, Burst: 10 * quota.Token})
+	i.Admit(0, 15*quota.Token)
+	if i.Offer(5*quota.Second, quota.Token) || !i.Offer(6*quota.Second, quota.Token) {
+		t.Error("a debt of 5 is not paid after 5 s, and then there is a token each second")
+	}
+	i.GiveBack(6*quota.Second, 100*quota.Token)
+	if !i.Offer(6*quota.Second, 10*quota.Token) || i.Offer(6*quota.Second, 1) || i.Admitted() != 26*quota.Token {
+		t.Errorf("what is given back fills the bucket and no more: admitted %v", i.Admitted())
+	}
+}

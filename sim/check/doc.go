@@ -22,6 +22,16 @@
 // overshoot over every window is max over n of -L_n, found in one pass, and
 // min over n of L_n is the smallest headroom there ever was. Meter is this pass.
 //
+// What is given back is an admission of a negative cost: then the Bound is for the sum
+// of what is admitted less what is given back, each when it happens. An interval may
+// also begin after it, so
+//
+//	L_n = min(B, L_(n-1) + R*(t_n - t_(n-1))/U + what is given back).
+//
+// A window of places is the same with another rule for what leaves it. What is given
+// back cancels the youngest admissions: the sum is largest over an interval that begins
+// before an admission that is left.
+//
 // # What the clock cannot know
 //
 // An auditor outside the agents knows only that an admission happened between

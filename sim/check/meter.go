@@ -38,6 +38,15 @@ func (b *bucket) advance(now quota.Micros) {
 	b.at = now
 }
 
+// GiveBack counts what is given back at the time at, as far as there is room for it.
+func (b *bucket) GiveBack(at quota.Micros, cost quota.Tokens) {
+	b.advance(at)
+	b.level = b.level.plus(b.costOf(cost))
+	if b.full.less(b.level) {
+		b.level = b.full
+	}
+}
+
 func (b *bucket) costOf(cost quota.Tokens) wide {
 	return product(int64(cost), int64(b.limit.Rate.Per))
 }
@@ -104,6 +113,13 @@ func (i *Ideal) Offer(at quota.Micros, cost quota.Tokens) bool {
 	i.level = left
 	i.admitted += cost
 	return true
+}
+
+// Admit counts what is charged whatever the bucket has: it may be in debt from then on.
+func (i *Ideal) Admit(at quota.Micros, cost quota.Tokens) {
+	i.advance(at)
+	i.level = i.level.minus(i.costOf(cost))
+	i.admitted += cost
 }
 
 // Admitted returns the sum of the costs that were admitted.

@@ -40,6 +40,20 @@ func (p *Places) Admit(at quota.Micros, cost quota.Tokens) {
 	p.worst = min(p.worst, p.limit-p.inside)
 }
 
+// GiveBack counts what is given back at the time at: places of the youngest admissions,
+// as many as are left.
+func (p *Places) GiveBack(at quota.Micros, cost quota.Tokens) {
+	p.advance(at)
+	for n := len(p.log); n > 0 && cost > 0; n = len(p.log) {
+		last := &p.log[n-1]
+		freed := min(cost, last.Cost)
+		last.Cost, p.inside, cost = last.Cost-freed, p.inside-freed, cost-freed
+		if last.Cost == 0 {
+			p.log = p.log[:n-1]
+		}
+	}
+}
+
 // Admitted returns the sum of all costs.
 func (p *Places) Admitted() quota.Tokens { return p.admitted }
 

@@ -55,3 +55,41 @@ func TestPlacesAdmitWhatFits(t *testing.T) {
 		t.Errorf("have %d admitted, %d denied in vain, worst %d", ideal.Admitted(), spare.Denied(), ideal.Worst())
 	}
 }
+
+// The oracle looks at every interval within a window of a history in which some is given
+// back.
+func TestPlacesThatAreGivenBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const length, limit = 20, 30
+		p := NewPlaces(limit, length)
+		type event struct {
+			at  quota.Micros
+			net quota.Tokens
+		}
+		var list []event
+		var now quota.Micros
+		worst := quota.Tokens(limit)
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			now += quota.Micros(rapid.IntRange(0, 12).Draw(t, "wait"))
+			net := quota.Tokens(rapid.IntRange(-9, 9).Draw(t, "net"))
+			list = append(list, event{now, net})
+			if net < 0 {
+				p.GiveBack(now, -net)
+			} else {
+				p.Admit(now, net)
+			}
+			var most, sum quota.Tokens
+			for i := len(list) - 1; i >= 0 && list[i].at > now-length; i-- {
+				sum += list[i].net
+				most = max(most, sum)
+			}
+			if have := p.Headroom(now); have != limit-most {
+				t.Fatalf("headroom %d after %v, want %d", have, list, limit-most)
+			}
+			worst = min(worst, limit-most)
+		}
+		if p.Worst() != worst {
+			t.Fatalf("worst %d, want %d", p.Worst(), worst)
+		}
+	})
+}
