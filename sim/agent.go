@@ -45,6 +45,9 @@ type agent struct {
 	mourned  string            // the incarnation before which it has waited for what was drawn
 	wakes    int               // the wake-up that counts
 	waiters  map[quota.Key][]*waiter
+
+	given quota.Tokens               // what the store has taken back of a refund
+	owed  map[quota.Key]quota.Tokens // what was admitted without the store and is not charged yet
 }
 
 const (
@@ -71,7 +74,7 @@ func (a *agent) start(in quota.Micros) {
 			a.wake(0)
 		},
 	})
-	a.known, a.peers, a.applied = bucket.State{}, 0, map[quota.Key]quota.Applied{}
+	a.known, a.peers, a.applied, a.owed = bucket.State{}, 0, map[quota.Key]quota.Applied{}, map[quota.Key]quota.Tokens{}
 	a.confirm, a.urgent, a.polling, a.fresh = false, false, false, false
 	a.open, a.beside = quota.SyncRequest{}, nil
 	a.waiters = map[quota.Key][]*waiter{}

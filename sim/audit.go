@@ -13,7 +13,7 @@ import (
 )
 
 // Violation is a promise that was broken. Promise is an invariant of package
-// ledger (I1 … I8), or Bound, Worst, Lease, Tokens or Liveness, see Run.
+// ledger (I1 … I8), or Bound, Worst, Lease, Tokens, Debt or Liveness, see Run.
 type Violation struct {
 	Promise string       `json:"promise"`
 	At      quota.Micros `json:"at_us"`
@@ -40,6 +40,10 @@ type tally struct {
 	offered, denied quota.Tokens
 	admitted        map[string]quota.Tokens // by region
 	final           map[string]quota.Tokens // of it, in the time that liveness is measured
+	paid            map[string]quota.Tokens // what each owed when that began
+	// givenBack and uncharged are of refunds and settlements; blind is what was admitted
+	// without the store of a limit with debts.
+	givenBack, uncharged, blind quota.Tokens
 }
 
 // LeaseChange is a lease that a region has applied.
@@ -63,7 +67,7 @@ func newAudit(w *World) *audit {
 	for _, k := range w.keys {
 		a.keys = append(a.keys, &tally{
 			meters: metersOf(k, w.plan.Faults.DriftPPM), limit: k.limit.Capacity, windows: map[rules.Window]*meters{},
-			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{},
+			admitted: map[string]quota.Tokens{}, final: map[string]quota.Tokens{}, paid: map[string]quota.Tokens{},
 		})
 	}
 	return a
@@ -135,8 +139,8 @@ func (a *audit) offered(r *region, k int, win rules.Window, cost quota.Tokens) {
 	a.cell(r).Offered += cost
 }
 
-func (a *audit) admitted(r *region, k int, win rules.Window, cost quota.Tokens, d enforce.Decision) {
-	t, now := a.keys[k], a.w.loop.Now()
+func (a *audit) admitted(by *agent, k int, win rules.Window, cost quota.Tokens, d enforce.Decision) {
+	r, t, now := by.region, a.keys[k], a.w.loop.Now()
 	m := t.in(win)
 	m.meter.Admit(now, cost)
 	m.spare.Admit(now, cost)
@@ -153,6 +157,10 @@ func (a *audit) admitted(r *region, k int, win rules.Window, cost quota.Tokens, 
 	}
 	if d.Degraded {
 		a.w.count("admitted without the store")
+		if a.w.keys[k].first.OnStoreFailure == rules.OnStoreFailureLocal {
+			by.owed[a.w.keys[k].in(win)] += cost
+		}
+		t.blind += cost
 	}
 }
 

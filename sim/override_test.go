@@ -14,7 +14,8 @@ import (
 func TestEveryFifthWorldHasAnOverride(t *testing.T) {
 	drawn, guests := 0, 0
 	for seed := range uint64(1000) {
-		p, was := Swarm(seed), swarm(seed)
+		was := swarm(seed)
+		p := overridden(swarm(seed), seed)
 		k := &p.Keys[len(p.Keys)-1]
 		if k.Override.IsZero() {
 			if !reflect.DeepEqual(p, was) {

@@ -68,7 +68,19 @@ type Load struct {
 	Curve workload.Curve
 	// Cost of each request, in whole tokens: from Cost to MostCost, or always Cost.
 	Cost, MostCost uint32
+	// Afterwards is what is done about each that is admitted, "" for nothing.
+	Afterwards Afterwards
 }
+
+// Afterwards is what is done about a request some time after it was admitted, in the
+// region that admitted it.
+type Afterwards string
+
+// What can be done.
+const (
+	Refund Afterwards = "refund" // a part of it is given back, from nothing to all
+	Settle Afterwards = "settle" // its cost was an estimate; it was from nothing to twice as much
+)
 
 // Kind is a kind of event.
 type Kind string
@@ -110,6 +122,9 @@ func (p *Plan) validate() error {
 		}
 		if l.Key < 0 || l.Key+max(l.Keys, 1) > len(p.Keys) {
 			return fmt.Errorf("load: there is no key %d", l.Key)
+		}
+		if a := l.Afterwards; a != "" && a != Refund && a != Settle {
+			return fmt.Errorf("load of region %s: nothing can be done afterwards that is called %q", l.Region, a)
 		}
 		if err := l.Curve.Validate(); err != nil {
 			return fmt.Errorf("load of region %s: %w", l.Region, err)

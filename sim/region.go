@@ -53,6 +53,7 @@ func (r *region) incarnate() {
 // process, so another incarnation. Agents that were connected saw the old one die.
 func (r *region) reset(empty bool) {
 	r.w.count("store resets")
+	r.w.forgive(r)
 	died := r.store.State(r.time()).Incarnation
 	for _, a := range r.agents {
 		a.died = ""
@@ -132,7 +133,7 @@ func (p port) Take(_ context.Context, t enforce.Take) (enforce.TakeResult, error
 		r.store.Sweep(now)
 	}
 	res := enforce.TakeResult{Now: r.store.State(now).Now}
-	res.Admitted, res.Verdicts = r.store.Take(now, t.Asks)
+	res.Admitted, res.Verdicts = p.a.take(now, t.Asks)
 	for _, v := range res.Verdicts {
 		if v.Grant.Tokens > 0 {
 			r.w.count("draws ahead")
@@ -144,6 +145,7 @@ func (p port) Take(_ context.Context, t enforce.Take) (enforce.TakeResult, error
 	if res.Admitted {
 		for i, v := range res.Verdicts {
 			r.w.audit.held(r, t.Asks[i].Key, v)
+			r.w.audit.owing(r, t.Asks[i], v)
 		}
 	}
 	return res, nil
@@ -159,7 +161,13 @@ func (p port) Charge(_ context.Context, incarnation string, charges []bucket.Cha
 	if err := r.store.Charge(r.time(), incarnation, charges); err != nil {
 		return fmt.Errorf("%w: %w", enforce.ErrStale, err)
 	}
-	return p.reply()
+	if err := p.reply(); err != nil {
+		return err
+	}
+	for _, c := range charges {
+		delete(p.a.owed, c.Key)
+	}
+	return nil
 }
 
 // refresh reads the region's configuration, as regional.region does.

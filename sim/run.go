@@ -39,11 +39,17 @@ type KeyReport struct {
 	// DeniedWhileThere is what of Denied one central bucket could have admitted, on
 	// top of what was.
 	DeniedWhileThere quota.Tokens `json:"denied_while_available_micro"`
+	// GivenBack is what was given back of Admitted; Uncharged is what of Offered was
+	// settled and could not be charged.
+	GivenBack quota.Tokens `json:"given_back_micro,omitempty"`
+	Uncharged quota.Tokens `json:"uncharged_micro,omitempty"`
 	// Overshoot is the worst over every window, 0 when the Bound was kept.
 	Overshoot quota.Tokens `json:"overshoot_micro"`
 	// Regions is what of Admitted each region admitted; Limit is what it was for.
 	Regions map[string]quota.Tokens `json:"regions_micro"`
 	Limit   quota.Limit             `json:"-"`
+	// MaxDebt is how far below zero a region's bucket may be.
+	MaxDebt quota.Tokens `json:"-"`
 	// Windows is what was admitted in each window of a limit that counts in windows, in
 	// their order; the other figures are sums over them.
 	Windows []quota.Tokens `json:"windows_micro,omitempty"`
@@ -66,16 +72,20 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 //
 //	Bound     no window has more than B + R*W, with what the clocks' rates differ, and
 //	          R for the microsecond in which they are read; of a sliding log no window
-//	          of its length has more than its limit, and of a counter e times that
+//	          of its length has more than its limit, and of a counter e times that;
+//	          what is given back is taken off, and max_debt of each region comes on top
 //	Worst     the same where an assumption was broken on purpose: no more beyond
 //	          than the leases of the regions where it was
 //	Lease     nothing is admitted on a lease or a share that the ledger does not
 //	          count for the region at that moment; not where a clock stood still
 //	Tokens    what could be spent at once, in pools, buckets and on the way, is never
 //	          more than what one central bucket would still have
+//	Debt      no take leaves a bucket below -max_debt, only settlements take of one that
+//	          is not above zero, and they are charged down to there
 //	Liveness  after healing, every region gets 95 % of its fair share within three TTLs;
 //	          a window that begins after them admits 90 % of what is asked for, but for
-//	          the standing shares of regions that may not ask
+//	          the standing shares of regions that may not ask. What a region owed then
+//	          it pays of its share
 func Run(p Plan, seed uint64) (Report, error) { return Trace(p, seed, nil) }
 
 // Trace is Run and tells what happens, line by line.
@@ -97,9 +107,9 @@ func (w *World) report() Report {
 	for i, t := range w.audit.keys {
 		k := KeyReport{
 			Key: w.keys[i].key, Offered: t.offered, Denied: t.denied,
-			Regions: t.admitted, Limit: w.keys[i].limit,
+			Regions: t.admitted, Limit: w.keys[i].limit, MaxDebt: w.keys[i].first.MaxDebt, GivenBack: t.givenBack, Uncharged: t.uncharged,
 		}
-		t.sum(&k)
+		t.sum(&k, w.indebtedness(i))
 		switch allowed := w.allowed(i); {
 		case k.Overshoot > allowed && allowed == 0:
 			w.violate("Bound", "%v tokens more of %s than its bound in some window", k.Overshoot, k.Key)
@@ -192,7 +202,7 @@ func (w *World) checkLiveness(k int) {
 	}
 	fair := waterFill(limit.Steady(limit.Capacity).PerSecond(), taken, weights)
 	for i, r := range w.regions {
-		have := float64(w.audit.keys[k].final[r.name]) / float64(quota.Token)
+		have := float64(w.audit.keys[k].final[r.name]+w.audit.keys[k].paid[r.name]) / float64(quota.Token)
 		want := min(fair[i], wants[i]) * span
 		// Arrivals are random, and tokens come whole.
 		slack := 4*math.Sqrt(want*cost) + 2*cost

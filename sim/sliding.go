@@ -12,16 +12,20 @@ import (
 type meters struct {
 	meter interface {
 		Admit(at quota.Micros, cost quota.Tokens)
+		GiveBack(at quota.Micros, cost quota.Tokens)
 		Admitted() quota.Tokens
 		Headroom(now quota.Micros) quota.Tokens
 		Worst() quota.Tokens
 	}
 	ideal interface {
 		Offer(at quota.Micros, cost quota.Tokens) bool
+		Admit(at quota.Micros, cost quota.Tokens)
+		GiveBack(at quota.Micros, cost quota.Tokens)
 		Admitted() quota.Tokens
 	}
 	spare interface {
 		Admit(at quota.Micros, cost quota.Tokens)
+		GiveBack(at quota.Micros, cost quota.Tokens)
 		Deny(at quota.Micros, cost quota.Tokens) bool
 		Denied() quota.Tokens
 	}

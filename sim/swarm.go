@@ -15,9 +15,9 @@ import (
 // times, since a token too many shows only when every bucket has had time to fill
 // and all regions then take what they can at once; and a random set of faults.
 // Half of the runs heal after a minute.
-func Swarm(seed uint64) Plan { return overridden(swarm(seed), seed) }
+func Swarm(seed uint64) Plan { return amended(overridden(swarm(seed), seed), seed) }
 
-// swarm is Swarm without limits that requests bring.
+// swarm is Swarm without limits that requests bring, and without refunds and settlements.
 func swarm(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
 	pick := func(values ...int) int { return values[r.IntN(len(values))] }

@@ -21,15 +21,20 @@ const (
 )
 
 // look adds up, now and then, what could be spent of each key at once: the levels
-// of its regions and of its pool, and the credit in flight. That is never more than
-// one central bucket would have, given what was admitted: otherwise the Bound
-// breaks as soon as somebody asks, and only the load of the run decides whether
-// somebody does.
+// of its regions and of its pool, and the credit in flight, less what its regions owe.
+// That is never more than one central bucket would have, given what was admitted:
+// otherwise the Bound breaks as soon as somebody asks, and only the load of the run
+// decides whether somebody does.
 func (w *World) look() {
 	for i, k := range w.keys[:min(len(w.keys), lookAt)] {
 		for _, win := range w.windows(k) {
 			sum, ok := w.spendable(k, win)
-			if headroom := w.audit.keys[i].headroom(win, w.loop.Now()); ok && sum > max(0, headroom) {
+			sum -= w.owed(k)
+			headroom := w.audit.keys[i].headroom(win, w.loop.Now())
+			if k.first.MaxDebt == 0 {
+				headroom = max(0, headroom)
+			}
+			if ok && sum > headroom {
 				w.violate("Tokens", "%v tokens of %s could be spent at once, and a central bucket would have %v", sum, k.in(win), headroom)
 			}
 		}

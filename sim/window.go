@@ -98,13 +98,13 @@ func (t *tally) headroom(win rules.Window, now quota.Micros) quota.Tokens {
 	return t.limit.Burst
 }
 
-// sum adds up all windows of the tally.
-func (t *tally) sum(k *KeyReport) {
+// sum adds up all windows of the tally. debts are what there may be beyond the Bound.
+func (t *tally) sum(k *KeyReport, debts quota.Tokens) {
 	add := func(m *meters) {
 		k.Admitted += m.meter.Admitted()
 		k.Ideal += m.ideal.Admitted()
 		k.DeniedWhileThere += m.spare.Denied()
-		k.Overshoot = max(k.Overshoot, -m.meter.Worst())
+		k.Overshoot = max(k.Overshoot, -m.meter.Worst()-debts)
 	}
 	add(&t.meters)
 	for _, win := range slices.SortedFunc(maps.Keys(t.windows), func(a, b rules.Window) int { return cmp.Compare(a.Start, b.Start) }) {

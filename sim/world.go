@@ -28,6 +28,7 @@ type World struct {
 	loop   vclock.Loop
 	rand   *rand.Rand
 	skews  *rand.Rand // of wall clocks
+	afters *rand.Rand // of what is done about requests afterwards
 	net    *netsim.Net
 	log    *replog.Log
 	faults fault.Plan // in force now
@@ -45,6 +46,7 @@ type World struct {
 	entries, messages int
 	counts            map[string]int
 	refusals          map[refusal]string // what each is counted as
+	debts             map[quota.Key]*key // those that may be in debt
 	trace             func(at quota.Micros, line string)
 }
 
@@ -86,7 +88,7 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	w := &World{
-		plan: p, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), skews: newSkews(seed), faults: p.Faults,
+		plan: p, seed: seed, rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), skews: newSkews(seed), afters: newAfters(seed), faults: p.Faults,
 		truth: ledger.New(), counts: map[string]int{}, refusals: map[refusal]string{},
 	}
 	for _, k := range p.Keys {
@@ -96,6 +98,7 @@ func newWorld(p Plan, seed uint64) (*World, error) {
 		}
 		w.keys = append(w.keys, one)
 	}
+	w.findDebts()
 	w.audit = newAudit(w)
 	w.net = netsim.New(&w.loop, w.rand, p.Faults.Network)
 	w.log = replog.New(&w.loop, w.rand, p.Faults.Log)
@@ -141,6 +144,9 @@ func (w *World) schedule() {
 	w.look()
 	if w.plan.Heal > 0 {
 		w.loop.At(w.plan.Heal, w.heal)
+	}
+	if w.plan.Heal > 0 && len(w.debts) > 0 {
+		w.loop.At(w.measureFrom(), w.owe)
 	}
 }
 
@@ -201,7 +207,7 @@ func (w *World) load(l Load, from quota.Micros, goOn func() bool) {
 		}
 		w.loop.At(from+at, func() {
 			if goOn() {
-				w.request(r, k, cost)
+				w.request(r, k, cost, l.Afterwards)
 				next()
 			}
 		})
@@ -210,13 +216,10 @@ func (w *World) load(l Load, from quota.Micros, goOn func() bool) {
 }
 
 // request asks one agent of a region and tells the auditor.
-func (w *World) request(r *region, k int, hits uint32) {
+func (w *World) request(r *region, k int, hits uint32, then Afterwards) {
 	id := &w.keys[k].Key
 	req := enforce.Request{Domain: id.Domain, Hits: hits, Descriptors: []enforce.Descriptor{{Entries: id.Entries, Override: id.Override}}}
-	a := r.agents[0]
-	if len(r.agents) > 1 {
-		a = r.agents[w.rand.IntN(len(r.agents))]
-	}
+	a := r.some(w.rand)
 	cost := quota.Whole(uint64(hits))
 	win := w.keys[k].window(a.wall())
 	w.audit.offered(r, k, win, cost)
@@ -227,7 +230,8 @@ func (w *World) request(r *region, k int, hits uint32) {
 		case d.Over:
 			w.audit.denied(r, k, win, cost, d)
 		default:
-			w.audit.admitted(r, k, win, cost, d)
+			w.audit.admitted(a, k, win, cost, d)
+			w.after(r, k, hits, then)
 		}
 	})
 }
