@@ -66,7 +66,7 @@ func Find(name string) (Mutant, bool) {
 // they break.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{capacityMutants, sessionMutants, regionMutants, shareMutants, loanMutants, allowanceMutants, windowMutants, slidingMutants, adapterMutants} {
+	for _, some := range [][]Mutant{capacityMutants, sessionMutants, regionMutants, shareMutants, loanMutants, allowanceMutants, debtMutants, windowMutants, slidingMutants, adapterMutants} {
 		all = append(all, some...)
 	}
 	return all
