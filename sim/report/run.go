@@ -71,7 +71,11 @@ func (p *page) head() {
 	p.line("")
 	p.item("seed", fmt.Sprint(p.result.Seed))
 	limit := p.result.Keys[0].Limit
-	p.item("limit", limitOf(limit)...)
+	parts := limitOf(limit)
+	if debt := p.result.Keys[0].MaxDebt; debt > 0 {
+		parts = append(parts, fmt.Sprintf("max_debt %v in each region", debt))
+	}
+	p.item("limit", parts...)
 	if n := len(p.plan.Keys); n > 1 {
 		p.item("keys", fmt.Sprintf("%d, each with a limit of its own; the first one's is shown", n))
 	}

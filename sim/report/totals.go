@@ -41,6 +41,8 @@ func (p *page) sums() quota.Tokens {
 		sum.Offered += k.Offered
 		sum.Admitted += k.Admitted
 		sum.Denied += k.Denied
+		sum.GivenBack += k.GivenBack
+		sum.Uncharged += k.Uncharged
 		sum.Ideal += k.Ideal
 		sum.DeniedWhileThere += k.DeniedWhileThere
 		sum.Overshoot = max(sum.Overshoot, k.Overshoot)
@@ -49,7 +51,13 @@ func (p *page) sums() quota.Tokens {
 	p.item("offered", whole(sum.Offered))
 	p.item("admitted", whole(sum.Admitted))
 	p.item("denied", fmt.Sprintf("%s (%s of it while one central bucket had tokens left)", whole(sum.Denied), whole(sum.DeniedWhileThere)))
-	if lost := sum.Offered - sum.Admitted - sum.Denied; lost > 0 {
+	if sum.GivenBack > 0 {
+		p.item("given back", whole(sum.GivenBack)+" of what was admitted")
+	}
+	if sum.Uncharged > 0 {
+		p.item("uncharged", whole(sum.Uncharged)+" of what was settled")
+	}
+	if lost := sum.Offered - sum.Admitted - sum.Denied - sum.Uncharged; lost > 0 {
 		p.item("no decision", whole(lost))
 	}
 	p.item("ideal", whole(sum.Ideal)+" by one central bucket")

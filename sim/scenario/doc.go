@@ -16,7 +16,7 @@
 //	  unit: second                 # default second; also minute, hour, day, …
 //	  burst: 1000                  # default: rate
 //	  standing_share: 0.1          # and unit_multiplier, weights, on_disconnect,
-//	                               # on_store_failure, cold_start_wait, algorithm; of
+//	                               # on_store_failure, cold_start_wait, max_debt, algorithm; of
 //	                               # fixed windows also align, time_zone
 //
 // or, for anything else, a whole rule document and the keys that are asked for:
@@ -53,9 +53,12 @@
 //	  - {follow_the_sun: {night: 50, noon: 1150, day: 20s}}      # region by region
 //	  - {points: [[0s, 2], [5s, 2], [5s, 50], [6s, 50]], every: 6s}
 //	  - {steady: 3, key: bob, cost: [1, 100]}                    # cost: default 1
+//	  - {steady: 3, cost: 10, afterwards: refund}                # some of each is given back; or settle
 //
 // Points are joined by straight lines; two at the same time are a step. every
-// repeats flash and points.
+// repeats flash and points. What is admitted of a load with afterwards is given back a second
+// later, on average: from nothing to all of it. Or its cost is taken for an estimate and
+// settled then: it was from nothing to twice as much.
 //
 // What goes wrong, at fixed times or at random (a time is the mean distance
 // between two of a kind, a number a probability):
@@ -69,7 +72,7 @@
 //	  - {at: 58s, do: edit}                # of edits, or another weight for a region
 //	faults: {elections: 30s, loyal: 0.5, partitions: 15s, resets: 20s, outages: 10s, frozen: 0.5,
 //	         lost_replies: 0.1, kills: 10s, steps: 15s, edits: 5s, nonsense: 0.5}
-//	edits:                         # what an edit changes of limit, never rate or burst;
+//	edits:                         # what an edit changes of limit, never rate, burst or max_debt;
 //	  - {standing_share: 0.5}      # with rules, whole documents
 //
 // Finally everything may heal, to see whether every region gets its fair share

@@ -166,6 +166,9 @@ func demand(l sim.Load) string {
 	case least > 1:
 		cost = fmt.Sprintf(", cost: %d", least)
 	}
+	if l.Afterwards != "" {
+		cost += fmt.Sprintf(", afterwards: %s", l.Afterwards)
+	}
 	return curve(l.Curve) + cost
 }
 

@@ -8,7 +8,7 @@ import (
 
 // What a seed has drawn can be kept as a scenario: it runs the same.
 func TestADrawnPlanRunsTheSameFromItsText(t *testing.T) {
-	for seed := range uint64(8) {
+	for _, seed := range []uint64{0, 1, 2, 3, 4, 5, 6, 7, 12} { // 12 has settlements and debts
 		plan := sim.Draw(seed)
 		text := Format(plan, seed)
 		s, err := Parse("drawn.yaml", text)

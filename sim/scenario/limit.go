@@ -21,10 +21,10 @@ const (
 
 var (
 	// rateKeys are the keys of `limit` that stand in a rate_limit, by their name
-	// there. No edit may change them or the burst: the auditor has one limit.
+	// there. No edit may change them, the burst or the debt: the auditor has one limit.
 	rateKeys = map[string]string{"rate": "requests_per_unit", "unit": "unit", "unit_multiplier": "unit_multiplier"}
 	// quotaKeys are those that stand in its quota block.
-	quotaKeys = []string{"burst", "standing_share", "weights", "on_disconnect", "on_store_failure", "cold_start_wait", "algorithm", "align", "time_zone"}
+	quotaKeys = []string{"burst", "max_debt", "standing_share", "weights", "on_disconnect", "on_store_failure", "cold_start_wait", "algorithm", "align", "time_zone"}
 )
 
 // limits reads the rules and the keys that are asked for, in either form.
@@ -118,7 +118,7 @@ func (r *reader) settings(f field, p *sim.Plan, whole bool) map[string]field {
 	known := keys{}
 	fixed := func(f field) {
 		if !whole {
-			r.problem(f.key, f.path, "an edit cannot change rate and burst, or how they are counted: the auditor knows one limit")
+			r.problem(f.key, f.path, "an edit cannot change rate, burst and max_debt, or how they are counted: the auditor knows one limit")
 		}
 	}
 	for name := range rateKeys {
@@ -127,7 +127,7 @@ func (r *reader) settings(f field, p *sim.Plan, whole bool) map[string]field {
 	for _, name := range quotaKeys {
 		known[name] = func(field) {}
 	}
-	for _, name := range []string{"burst", "algorithm", "align", "time_zone"} {
+	for _, name := range []string{"burst", "max_debt", "algorithm", "align", "time_zone"} {
 		known[name] = fixed
 	}
 	known["weights"] = func(f field) {
@@ -215,8 +215,8 @@ func (r *reader) edits(f field, set *rules.Set, p *sim.Plan) {
 			if was == nil {
 				continue // said where the key stands
 			}
-			if is == nil || is.Capacity != was.Capacity || is.Algorithm != was.Algorithm {
-				r.problem(item.value, item.path, "an edit cannot change rate and burst, or how they are counted, and this one does for %s", keyName(k.Entries))
+			if is == nil || is.Capacity != was.Capacity || is.MaxDebt != was.MaxDebt || is.Algorithm != was.Algorithm {
+				r.problem(item.value, item.path, "an edit cannot change rate, burst and max_debt, or how they are counted, and this one does for %s", keyName(k.Entries))
 				break
 			}
 		}

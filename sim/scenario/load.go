@@ -52,7 +52,10 @@ func (r *reader) load(f field, p *sim.Plan, groups []group) (all []sim.Load) {
 			chosen := r.some(f, known)
 			asked = slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !slices.Contains(chosen, g.name) })
 		},
-		"cost":           func(f field) { one.Cost, one.MostCost = r.cost(f) },
+		"cost": func(f field) { one.Cost, one.MostCost = r.cost(f) },
+		"afterwards": func(f field) {
+			one.Afterwards = sim.Afterwards(r.word(f, []string{string(sim.Refund), string(sim.Settle)}))
+		},
 		"steady":         func(f field) { curve = r.steady(f) },
 		"step":           func(f field) { curve = r.step(f) },
 		"flash":          func(f field) { curve = r.flash(f) },

@@ -61,6 +61,9 @@ func (s *stage) refuse() (problems rules.Problems) {
 		bad("keys", "they are %d keys, more than the %d that one machine can audit", len(p.Keys), mostKeys)
 	}
 	for path, loads := range map[string][]sim.Load{"load": p.Load, "final": p.Final} {
+		if slices.ContainsFunc(loads, func(l sim.Load) bool { return l.Afterwards != "" }) {
+			bad(path, "not possible with real processes: refunds and settlements are audited in virtual time only")
+		}
 		if peak := peak(loads); peak > mostDemand {
 			bad(path, "it may reach %.0f requests a second, more than the %d that one machine can ask for", peak, mostDemand)
 		}
@@ -104,6 +107,8 @@ func (s *stage) counted() (path, why string) {
 			return path, "nobody outside an agent knows by its clock which window a request was counted in"
 		case l.Algorithm.Slides():
 			return path, "a " + l.Algorithm.String() + " is audited in virtual time only"
+		case l.MaxDebt > 0:
+			return path, "debts are audited in virtual time only"
 		}
 	}
 	return "", ""

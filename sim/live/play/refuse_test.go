@@ -27,6 +27,8 @@ func TestWhatCannotBePlayedIsRefusedWithItsPlace(t *testing.T) {
 		{"a region without weight", "limit: {rate: 10}\nregions: [eu, {name: us, weight: 0}]\nduration: 60s\n" + load, "needs a weight of at least 1"},
 		{"a sliding window", "limit: {rate: 10, algorithm: sliding_window_log}\nregions: [eu, us]\nduration: 60s\n" + load, "x.yaml:1:1: not possible with real processes: a sliding_window_log is audited in virtual time only"},
 		{"limits that requests bring", "rules: |\n  domain: d\n  descriptors: []\nkeys: [{descriptor: {a: b}, override: 5/second}]\nregions: [eu, us]\nduration: 60s\n" + load, "x.yaml:4:1: not possible with real processes: limits that requests bring"},
+		{"debts", "limit: {rate: 10, max_debt: 5}\nregions: [eu, us]\nduration: 60s\n" + load, "x.yaml:1:1: not possible with real processes: debts are audited"},
+		{"refunds", head + "load: [{steady: 5, afterwards: refund}]\n", "x.yaml:4:1: not possible with real processes: refunds and settlements"},
 		{"no time to judge", head + load + "heal: 50s\n", "x.yaml:5:1: the load goes on for 10s after it"},
 	} {
 		s, err := scenario.Parse("x.yaml", tt.text)
