@@ -305,6 +305,9 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 				t.Errorf("request %d: have a delay of %d ms: %d %v %s", i+1, have, code, h, body)
 			}
 		}
+		if _, _, body := a.get(t, a.admin+"/metrics"); !strings.Contains(body, "\nquorate_delay_seconds_count 2\n") {
+			t.Error("two of three were delayed, and the metrics do not say so")
+		}
 		_, _, body := a.get(t, a.admin+"/v1/explain?domain=api&smooth=1")
 		var x Explanation
 		if err := json.Unmarshal([]byte(body), &x); err != nil || len(x.Limits) != 1 {

@@ -24,6 +24,7 @@ type metrics struct {
 	ok, over  prometheus.Counter // of requests
 	failed    prometheus.Counter
 	duration  prometheus.Histogram
+	delay     prometheus.Histogram
 	settled   *prometheus.CounterVec
 	uncharged prometheus.Counter
 	ahead     prometheus.Counter
@@ -80,6 +81,11 @@ func newMetrics(reg prometheus.Registerer, version string, owing func() float64)
 			Help:    "Time of one decision without the transport to the caller; those in quorate_allowance_decisions_total, which take about a microsecond, are not in it. Most of it is the call to the region's Redis; what is above cold_start_wait or the Redis timeout points at a busy machine.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
 		}),
+		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "quorate_delay_seconds",
+			Help:    "For how long admitted requests of shaped limits are told to be held back, those that leave at once not counted. Near burst/rate of a limit its queue is full, and what comes next is denied.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
+		}),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quorate_settlements_total",
 			Help: "Requests settled after the fact, by what became of the difference to their estimate (charged, refunded, none). They are not in quorate_requests_total and quorate_decisions_total. Almost only charged or almost only refunded means that the estimates are off.",
@@ -119,7 +125,7 @@ func newMetrics(reg prometheus.Registerer, version string, owing func() float64)
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	reg.MustRegister(m.decisions, m.unbounded, m.requests, m.duration, m.settled, m.uncharged, m.ahead, m.waited, m.unknown, m.config, m.first, m.deadline, m.ready,
+	reg.MustRegister(m.decisions, m.unbounded, m.requests, m.duration, m.delay, m.settled, m.uncharged, m.ahead, m.waited, m.unknown, m.config, m.first, m.deadline, m.ready,
 		m.limit, m.standing, build, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "quorate_debt_keys",
 			Help: "Keys admitted while the region's Redis was away and not charged to it yet. It falls to 0 within seconds after Redis is back.",
@@ -151,6 +157,9 @@ func (m *metrics) decided(req *enforce.Request, d *enforce.Decision, err error, 
 	}
 	if d.FromAllowance {
 		m.ahead.Inc()
+	}
+	if d.Delay > 0 {
+		m.delay.Observe(d.Delay.Seconds())
 	}
 	if d.Waited {
 		m.waited.Inc()
