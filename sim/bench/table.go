@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/quorate/quorate/coordinator/quota"
 )
 
 // Origin says where results come from, so that anybody can make them again.
@@ -228,7 +226,7 @@ func (c Comparison) scope() string {
 // network says what lies between the regions of every workload.
 func network() string {
 	return fmt.Sprintf("%d ms round trip to the coordinator, %d ms a commit, no faults",
-		(2 * oneWay).Duration().Milliseconds(), quota.Micros(commit).Duration().Milliseconds())
+		(2 * oneWay).Duration().Milliseconds(), commit.Duration().Milliseconds())
 }
 
 // group is a heading over several columns.
