@@ -94,7 +94,8 @@ func (r *rulesDir) watch(ctx context.Context) error {
 			case <-settled:
 				settled = nil
 				break wait
-			case <-troubles: // events were lost: the poll finds what changed
+			case err := <-troubles:
+				r.node.log.Warn("events of the rules directory were lost, the poll finds what changed", slog.String("dir", dir), slog.Any("error", err))
 			case <-poll.C:
 				break wait
 			case <-r.kick:

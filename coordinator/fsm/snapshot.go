@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -23,8 +24,7 @@ type snapshot struct{ state ledger.State }
 // Persist writes the snapshot; on any error raft keeps the older ones.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	if err := WriteSnapshot(sink, s.state); err != nil {
-		sink.Cancel()
-		return fmt.Errorf("persist snapshot: %w", err)
+		return fmt.Errorf("persist snapshot: %w", errors.Join(err, sink.Cancel()))
 	}
 	if err := sink.Close(); err != nil {
 		return fmt.Errorf("persist snapshot: %w", err)

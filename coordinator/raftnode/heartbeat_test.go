@@ -130,7 +130,7 @@ func TestDeposedLeaderWritesNothingInTheNextTerm(t *testing.T) {
 			n2.silence()
 			n3.silence()
 			var resp raft.AppendEntriesResponse
-			heartbeat := &raft.AppendEntriesRequest{RPCHeader: from, Term: led + 1, Leader: []byte(n2.LocalAddr())}
+			heartbeat := &raft.AppendEntriesRequest{RPCHeader: from, Term: led + 1}
 			if err := n2.AppendEntries("n1", own.LocalAddr(), heartbeat, &resp); err != nil || !resp.Success {
 				t.Fatalf("heartbeat of the new leader: have %+v, %v", resp, err)
 			}
