@@ -137,7 +137,7 @@ func (t *table) place(parts []int64, set func(*seat, int64)) {
 type shortage struct {
 	some [2]bool // at all
 	much [2]bool // by more than a dead band, by two where tokens do not run out yet
-	must [2]bool // by any amount, see crowded
+	must [2]bool // so that any excess is recalled: see crowded, and starved
 }
 
 func (s shortage) any() bool { return s.some[rate] || s.some[burst] }
@@ -147,7 +147,7 @@ func (t *table) shortage(cfg Config) (short shortage) {
 	debt := partOf(quota.Capacity{Rate: quota.Rate{Tokens: -pool.Rate.Tokens}, Burst: -pool.Burst})
 	for dim, coming := range t.spare() {
 		lack := max(debt[dim], 0)
-		much := lack
+		much, starved := lack, int64(0)
 		for i := range t.seats {
 			s := &t.seats[i]
 			floor, reserved := s.floor()[dim], partOf(s.reserved())[dim]
@@ -157,18 +157,44 @@ func (t *table) shortage(cfg Config) (short shortage) {
 				if need >= band && s.low || need >= 2*band || floor > reserved {
 					much += need
 				}
+				if dim == rate && need >= band && s.low && s.reachable && !s.inFlight() {
+					starved = max(starved, need)
+				}
 			}
 			if s.reachable && s.inFlight() {
 				coming += reserved - partOf(s.share.Max(s.holding.Flight.Lease).Add(s.borrowed))[dim]
 			}
 		}
 		short.some[dim], short.much[dim] = lack > coming, much > coming
+		// Where all others have a little too much, of which none is worth a recall, a
+		// small region would do without the sum of it for good.
+		worth, little := t.recallable(cfg, dim)
+		short.must[dim] = starved > 0 && much-coming > worth && little >= starved/2
 	}
-	short.must = t.crowded()
-	for dim, must := range short.must {
+	for dim, must := range t.crowded() {
+		short.must[dim] = short.must[dim] || must
 		short.some[dim] = short.some[dim] || must
 	}
 	return short
+}
+
+// recallable is what the seats have too much of: what shrink recalls when much is short,
+// and what is too little of each for that.
+func (t *table) recallable(cfg Config, dim int) (worth, little int64) {
+	for i := range t.seats {
+		s := &t.seats[i]
+		if !s.free() || !s.leased() {
+			continue
+		}
+		cur := s.cur()[dim]
+		switch excess := cur - s.goal[dim]; {
+		case excess >= max(1, t.band(cfg, dim, cur)/2):
+			worth += excess
+		case excess > 0:
+			little += excess
+		}
+	}
+	return worth, little
 }
 
 // crowded reports whether what is held, as it will be when what is in flight has

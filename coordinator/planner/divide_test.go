@@ -53,18 +53,22 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	}
 }
 
+// of is so many tokens a second and a burst.
+func of(rate float64, burst uint64) quota.Capacity {
+	return quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(rate * float64(quota.Token)), Per: quota.Second}, Burst: quota.Whole(burst)}
+}
+
+// leased is the seat of a region that wants twice its lease.
+func leased(region string, weight int64, lease, share quota.Capacity) seat {
+	s := seat{region: region, weight: weight, reachable: true, active: true, share: share, next: share, held: true}
+	s.holding = ledger.Holding{Region: region, Epoch: 1, Lease: lease, Leased: true}
+	s.wish = wish{part: part{int64(lease.Rate.Tokens) * 2, 2 * lease.Burst.Floor()}, low: true}
+	return s
+}
+
 // What a dead band leaves with everybody may be, in sum, what a region needs before it
 // may adopt its share, or what a lowered limit has too little. That is recalled.
 func TestRoomIsMadeThoughNobodyHasMuchTooMuch(t *testing.T) {
-	of := func(rate float64, burst uint64) quota.Capacity {
-		return quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(rate * float64(quota.Token)), Per: quota.Second}, Burst: quota.Whole(burst)}
-	}
-	leased := func(region string, weight int64, lease, share quota.Capacity) seat {
-		s := seat{region: region, weight: weight, reachable: true, active: true, share: share, next: share, held: true}
-		s.holding = ledger.Holding{Region: region, Epoch: 1, Lease: lease, Leased: true}
-		s.wish = wish{part: part{int64(lease.Rate.Tokens) * 2, 2 * lease.Burst.Floor()}, low: true}
-		return s
-	}
 	joining := func(region string, weight int64, next quota.Capacity) seat {
 		return seat{region: region, weight: weight, reachable: true, share: of(0, 0), next: next}
 	}
@@ -103,5 +107,29 @@ func TestRoomIsMadeThoughNobodyHasMuchTooMuch(t *testing.T) {
 		if tb.crowded() != [2]bool{} {
 			t.Errorf("%s: the pool is still %v", tt.reason, tb.pool())
 		}
+	}
+}
+
+// It may also be what a small region lacks for good (seed 303390): three regions have 4.8
+// % too much, which is a third of the part of the fourth.
+func TestASmallRegionIsNotShortOfWhatOthersHaveALittleTooMuch(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	share := func(weight float64) quota.Capacity { return of(weight/4, 1) }
+	tb := &table{key: "k", limit: quota.Limit{Capacity: of(60, 60)}, opened: true, seats: []seat{
+		leased("ap", 1, of(4.988484, 7), share(1)), leased("eu", 2, of(15.717576, 15), share(2)),
+		leased("sa", 3, of(23.576364, 23), share(3)), leased("us", 2, of(15.717576, 15), share(2)),
+	}}
+	tb.scale = scaleOf(tb.limit, cfg)
+	for range 3 {
+		tb.hungry = false
+		tb.decide(nil, 0, cfg, &entry{})
+		for i := range tb.seats {
+			if s := &tb.seats[i]; s.inFlight() {
+				tb.confirm(s, 0)
+			}
+		}
+	}
+	if have := tb.seats[0].holding.Lease.Rate.PerSecond(); have < 7.4 {
+		t.Errorf("ap has %.2f a second, and 7.5 is its part", have)
 	}
 }
