@@ -24,6 +24,7 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		10019:  "an account of a sliding window whose first lease was refused, so that nobody got one",
 		57923:  "regions with modest demand in a sliding window, and a greedy one: the check forgot that arrivals vary",
 		64063:  "a loan whose lender answered when it was long over, and used its share again",
+		14144:  "a release that had to leave a lease of which the ledger knew nothing, and a share that shrank then",
 		303390: "a small region that was short of what three others had a little too much",
 		304413: "another one",
 		709:    "a lender whose loan ended before anybody had taken it, and who heard nothing of that",

@@ -150,8 +150,11 @@ type Record struct {
 	Loan      quota.Capacity
 	LoanUntil quota.Micros
 	// Aim is what the region admits by of the lease of a sliding window, which is larger
-	// while more is occupied.
-	Aim quota.Tokens
+	// while more is occupied. Leaving says that the lease is what a release has left: the
+	// ledger may count no more than the standing share already, so the region admits by no
+	// more than that.
+	Aim     quota.Tokens
+	Leaving bool
 	// Away is until when the standing share is on loan to another region, whatever
 	// becomes of the session; 0 for never.
 	Away quota.Micros

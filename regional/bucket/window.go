@@ -109,6 +109,9 @@ func (r Region) frame(time, high quota.Micros, rec Record, found bool, p Places,
 			b.Holding = OnHold
 		}
 		b.Capacity.Burst, b.Epoch = rec.Aim, rec.Epoch
+		if rec.Leaving {
+			b.Capacity.Burst = min(rec.Aim, st.Burst)
+		}
 	case !live && mode == ModeDeny:
 		b.Holding = Denied
 	case !live && mode == ModeAllow:
@@ -240,7 +243,7 @@ func (s *Store) resize(now quota.Micros, a quota.Assignment, rec Record, found b
 	burst := max(a.Lease.Burst, f.kept())
 	next.Surrendered = max(0, f.held-burst)
 	if next.Released = a.Release && burst == a.Lease.Burst; !next.Released {
-		next.Lease, next.Aim = quota.Capacity{Rate: a.Lease.Rate, Burst: burst}, a.Lease.Burst
+		next.Lease, next.Aim, next.Leaving = quota.Capacity{Rate: a.Lease.Rate, Burst: burst}, a.Lease.Burst, a.Release
 	}
 	s.keep(now, a.Key, next, f)
 	return next.Surrendered

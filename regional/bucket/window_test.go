@@ -73,6 +73,29 @@ func TestALeaseGivesUpWhatIsNotOccupied(t *testing.T) {
 	}
 }
 
+// A release that had to leave a lease may have ended it for the ledger, where the share
+// has shrunk since the ledger knew what is occupied (seed 14144). So the region admits by
+// no more than its share from then on, and by no more than it was told where that grows.
+func TestWhatAReleaseLeavesAdmitsByTheShare(t *testing.T) {
+	for _, c := range []struct {
+		release bool
+		share   uint64 // from then on
+		want    uint64 // that it admits by
+	}{{true, 3, 3}, {true, 9, 4}, {true, 0, 0}, {false, 3, 4}} {
+		s := newSliding(t)
+		s.lease(t, start, 1, 10, false, places(LogWindow, 4))
+		if ok, _ := s.ask(start, 8, places(LogWindow, 4)); !ok {
+			t.Fatal("8 of 10 are not admitted")
+		}
+		if have := s.lease(t, start+quota.Second, 2, 4, c.release, places(LogWindow, 4)); have != quota.Whole(2) {
+			t.Errorf("%+v: surrendered %v, want 2", c, have)
+		}
+		if _, v := s.ask(start+minute, 0, places(LogWindow, c.share)); v.Level != quota.Whole(c.want) {
+			t.Errorf("%+v: a window later it has %v", c, v.Level)
+		}
+	}
+}
+
 // The same places are occupied whatever the region runs on.
 func TestASessionThatEndsFreesNothing(t *testing.T) {
 	for _, kind := range []Window{LogWindow, CounterWindow} {

@@ -205,7 +205,7 @@ func parseLease(text string, rec *bucket.Record) error {
 	rec.Lease = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[2]), Per: quota.Micros(n[3])}, Burst: quota.Tokens(n[4])}
 	rec.Surrendered, rec.Released = quota.Tokens(n[5]), n[6] == 1
 	if len(words) == 8 {
-		rec.Aim = quota.Tokens(n[7])
+		rec.Aim, rec.Leaving = quota.Tokens(n[7]), n[6] == 2
 		return nil
 	}
 	rec.Loan = quota.Capacity{Rate: quota.Rate{Tokens: quota.Tokens(n[7]), Per: quota.Micros(n[8])}, Burst: quota.Tokens(n[9])}

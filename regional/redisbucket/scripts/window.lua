@@ -234,8 +234,9 @@ local function frame(key, now, share, kind)
     local ses, epoch, held, back, released, aim = string.match(lease, '^(%d+) (%d+) %d+ %d+ (%d+) (%d+) (%d) ?(%d*)$')
     if ses == session then
       f.last, f.back = epoch + 0, back
-      if released == '0' and (live or share[1] == '1') then
+      if released ~= '1' and (live or share[1] == '1') then
         f.holding, f.burst, f.held, f.epoch = live and LEASE or HOLD, aim + 0, held + 0, f.last
+        if released == '2' then f.burst = math.min(f.burst, share[4]) end -- leaving
       end
     end
   end
@@ -292,11 +293,11 @@ local function resize(f, now, head, rate, per, burst, release)
   if rest > 0 then left = math.min(left, MAX - 1000000) + 1000000 - rest end -- whole tokens
   left = math.max(burst, math.min(left, f.held))
   local surrendered = math.max(0, f.held - left)
-  if left > burst then release = '0' end
+  if release == '1' and left > burst then release = '2' end -- leaving
   if release == '1' then
     keep(f, now, head .. ' 0 0 0 ' .. int(surrendered) .. ' 1')
   else
-    keep(f, now, head .. ' ' .. rate .. ' ' .. per .. ' ' .. int(left) .. ' ' .. int(surrendered) .. ' 0 ' .. int(burst))
+    keep(f, now, head .. ' ' .. rate .. ' ' .. per .. ' ' .. int(left) .. ' ' .. int(surrendered) .. ' ' .. release .. ' ' .. int(burst))
   end
   return surrendered
 end
