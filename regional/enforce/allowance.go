@@ -68,6 +68,7 @@ type allowance struct {
 	connected bool
 	drawing   bool          // somebody is on the way
 	barren    time.Duration // until then nobody asks to draw alone, as there was too little
+	known     time.Duration // until then a request for it is remembered, see repeats
 	// spending is how many tokens were asked for in the heatSpan that began at began, and
 	// spent in the one before.
 	began           time.Duration
@@ -183,6 +184,17 @@ func (a *allowance) spare(now time.Duration, it *item) bool {
 		return false
 	}
 	a.pay(it)
+	return true
+}
+
+// remember reports whether a request for it is to be remembered, as none is.
+func (a *allowance) remember(now time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now < a.known {
+		return false
+	}
+	a.known = now + repeatLife
 	return true
 }
 

@@ -13,13 +13,15 @@ import (
 
 // repeats remember the requests that were paid from an allowance, so that who asks the
 // same again need not find its rule, its key and its allowance again. They only save
-// time: the answer to a request is the same whether it is remembered or not.
+// time: the answer to a request is the same whether it is remembered or not, so that the
+// hash may have a seed of its own, and a simulation can be replayed all the same.
 //
 // Only the plainest requests are remembered, of one descriptor and one limit: they are
 // nearly all that is asked in an application's own process, where the time counts. Each
 // has the one place that its hash gives it, so there are never more than maxRepeats, of
-// maxAllowanceKey bytes: at most 4 MB with their names, usually a hundredth of it. Nil
-// remembers nothing.
+// maxAllowanceKey bytes: at most 4 MB with their names, usually a hundredth of it. Of the
+// requests for one key one is remembered at a time, as any number of values may share a
+// key (share_threshold). Nil remembers nothing.
 type repeats struct {
 	seed  maphash.Seed
 	slots [maxRepeats]atomic.Pointer[repeat]
@@ -77,7 +79,14 @@ func (rs *repeats) keep(t *turn) {
 		return
 	}
 	d := &t.req.Descriptors[0]
+	size := len(t.req.Domain) // not that of the key, which may have a digest for a value
+	for i := range d.Entries {
+		size += len(d.Entries[i].Key) + len(d.Entries[i].Value)
+	}
 	it := &p.items[0]
+	if size > maxAllowanceKey || !it.allowance.remember(t.now) {
+		return
+	}
 	r := &repeat{
 		snapshot: t.s, until: t.now + repeatLife,
 		rule: p.counts[0].rule, item: item{limit: it.limit, ask: it.ask, allowance: it.allowance},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +153,37 @@ func TestWhatIsRememberedIsACopy(t *testing.T) {
 	slot.Store(late) // by a request that was on its way
 	if w.e.repeats.find(w.e.snap.Load(), w.now, &again) != nil {
 		t.Error("it is remembered when the rules have changed")
+	}
+}
+
+// Any number of values may share a key or be hidden in it: they are neither kept one after
+// the other, nor at any length.
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	const doc = `
+domain: api
+descriptors:
+  - {key: shared, value: "a*", share_threshold: true, rate_limit: {unit: second, requests_per_unit: 10000, quota: {standing_share: 1}}}
+  - {key: hidden, hash_value: true, rate_limit: {unit: second, requests_per_unit: 10000, quota: {standing_share: 1}}}
+`
+	paid := func(w *world, kind string, value func(i int) string) (remembered int) {
+		for i := range 400 {
+			w.now += time.Millisecond
+			req := Request{Domain: "api", Descriptors: []Descriptor{d(kind + "=" + value(i))}}
+			if w.decide(1, req.Descriptors...).FromAllowance && w.e.repeats.find(w.e.snap.Load(), w.now, &req) != nil {
+				remembered++
+			}
+		}
+		return remembered
+	}
+	w := newWorld(t, doc, drawing)
+	if n := paid(w, "shared", func(i int) string { return fmt.Sprint("a", i) }); n != 1 {
+		t.Errorf("%d of many values of one key are remembered, want 1", n)
+	}
+	if n := paid(w, "hidden", func(int) string { return strings.Repeat("s", maxAllowanceKey) }); n != 0 {
+		t.Errorf("a hidden value of any length is remembered")
+	}
+	if n := paid(w, "hidden", func(int) string { return "short" }); n == 0 {
+		t.Error("a short one is not")
 	}
 }
 
