@@ -55,6 +55,8 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 4, quota: {standing_share: 1}}
 - key: smooth
   rate_limit: {unit: hour, requests_per_unit: 20, quota: {algorithm: leaky_bucket, shape: true, standing_share: 1}}
+- key: stream
+  rate_limit: {unit: hour, requests_per_unit: 20, quota: {max_debt: 5, settle: true, standing_share: 1}}
 - key: brisk
   rate_limit: {unit: second, requests_per_unit: 2, quota: {standing_share: 1}}
 - key: quick
@@ -317,6 +319,23 @@ func TestCasesOverEnvoysMessages(t *testing.T) {
 			t.Errorf("have %s", body)
 		}
 		if _, _, body := a.get(t, a.admin+"/rlconfig"); !strings.Contains(body, "api/smooth: unit=hour requests_per_unit=20 algorithm=leaky_bucket shape burst=20 ") {
+			t.Errorf("have %s", body)
+		}
+	})
+	t.Run("Settle", func(t *testing.T) {
+		if code, _, body := a.get(t, a.http+"/v1/check?domain=api&stream=1&hits=30"); code != 200 {
+			t.Errorf("a cost that is spent: have %d %s", code, body)
+		}
+		if code, _, body := a.get(t, a.http+"/v1/check?domain=api&stream=1&hits=0"); code != 429 {
+			t.Errorf("a look in debt: have %d %s", code, body)
+		}
+		if _, _, body := a.get(t, a.admin+"/metrics"); !strings.Contains(body, "\nquorate_uncharged_tokens_total 15\n") {
+			t.Error("15 of 30 had no room beside the 10 of the region and the debt, and the metrics do not say so")
+		}
+		if _, _, body := a.get(t, a.admin+"/v1/explain?domain=api&stream=1"); !strings.Contains(body, `"settle":true`) {
+			t.Errorf("have %s", body)
+		}
+		if _, _, body := a.get(t, a.admin+"/rlconfig"); !strings.Contains(body, " max_debt=5 settle\n") {
 			t.Errorf("have %s", body)
 		}
 	})

@@ -55,6 +55,7 @@ type LimitExplanation struct {
 	Algorithm      string             `json:"algorithm"`
 	Shape          bool               `json:"shape,omitempty"`
 	MaxDebt        string             `json:"max_debt,omitempty"`
+	Settle         bool               `json:"settle,omitempty"`
 	StandingShare  string             `json:"standing_share"`
 	OnDisconnect   string             `json:"on_disconnect"`
 	OnStoreFailure string             `json:"on_store_failure"`
@@ -165,7 +166,7 @@ func (a *Agent) explainLimit(ctx context.Context, ad *lease.Adoption, l *rules.L
 	st := ad.StandingAt(key, s.Now, wall())
 	x := LimitExplanation{
 		Name: l.Name, Key: string(key), Limit: capacityOf(l, l.Capacity),
-		Algorithm: l.Algorithm.String(), Shape: l.Shape, StandingShare: capacityOf(l, st.Capacity),
+		Algorithm: l.Algorithm.String(), Shape: l.Shape, Settle: l.Settle, StandingShare: capacityOf(l, st.Capacity),
 		OnDisconnect: l.OnDisconnect.String(), OnStoreFailure: l.OnStoreFailure.String(),
 	}
 	if l.MaxDebt > 0 {
@@ -248,6 +249,9 @@ func (a *Agent) rulesText() (string, bool) {
 			fmt.Fprintf(&b, " burst=%s standing_share=%s", l.Burst, l.StandingShare(a.cfg.Region, ad.Shares))
 			if l.MaxDebt > 0 {
 				fmt.Fprintf(&b, " max_debt=%s", l.MaxDebt)
+			}
+			if l.Settle {
+				b.WriteString(" settle")
 			}
 		}
 		if r.Shadow {

@@ -7,7 +7,7 @@ import (
 
 // collectPercent is by how much the heap of an agent's process may grow between two
 // garbage collections. The memory in use is a few megabytes, so with Go's 100 % the
-// collector runs all the time: a seventh of what a decision on a hot key costs.
+// collector runs all the time: a quarter of what a decision on a hot key costs.
 const collectPercent = 400
 
 // TuneProcess sets the garbage collector for a process that is an agent and nothing

@@ -40,6 +40,19 @@ func TestSwarmKeepsEveryPromise(t *testing.T) {
 	}
 }
 
+// keeps runs a world that has to keep every promise.
+func keeps(t *testing.T, p Plan, seed uint64) Report {
+	t.Helper()
+	r, err := Run(p, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		t.Errorf("seed %d: %s is broken at %v: %s", seed, v.Promise, v.At.Duration(), v.What)
+	}
+	return r
+}
+
 func TestASeedReplaysARunEventByEvent(t *testing.T) {
 	for seed := range uint64(20) { // the first is a long one
 		a, err := Run(Draw(seed), seed)

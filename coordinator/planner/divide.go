@@ -137,7 +137,7 @@ func (t *table) place(parts []int64, set func(*seat, int64)) {
 type shortage struct {
 	some [2]bool // at all
 	much [2]bool // by more than a dead band, by two where tokens do not run out yet
-	must [2]bool // so that any excess is recalled: see crowded, and starved
+	must [2]bool // so that any excess is recalled: see crowded, and shortage
 }
 
 func (s shortage) any() bool { return s.some[rate] || s.some[burst] }
@@ -166,10 +166,12 @@ func (t *table) shortage(cfg Config) (short shortage) {
 			}
 		}
 		short.some[dim], short.much[dim] = lack > coming, much > coming
-		// Where all others have a little too much, of which none is worth a recall, a
-		// small region would do without the sum of it for good.
-		worth, little := t.recallable(cfg, dim)
-		short.must[dim] = starved > 0 && much-coming > worth && little >= starved/2
+		if starved > 0 {
+			// Where all others have a little too much, of which none is worth a recall,
+			// a small region would do without the sum of it for good.
+			worth, little := t.recallable(cfg, dim)
+			short.must[dim] = much-coming > worth && little >= starved/2
+		}
 	}
 	for dim, must := range t.crowded() {
 		short.must[dim] = short.must[dim] || must

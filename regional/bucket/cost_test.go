@@ -191,19 +191,9 @@ func TestExtremeSumsStayExact(t *testing.T) {
 // most burst + debt + rate*W.
 func TestNetBoundOfOneBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := quota.Capacity{
-			Rate: quota.Rate{
-				Tokens: quota.Tokens(rapid.Int64Range(0, 1e10).Draw(t, "rate")),
-				Per:    quota.Micros(rapid.Int64Range(1, 1e9).Draw(t, "per")),
-			},
-			Burst: quota.Tokens(rapid.Int64Range(0, 1e9).Draw(t, "burst")),
-		}
+		c := anyCapacity(t)
 		debt := quota.Tokens(rapid.SampledFrom([]int64{0, 0, 1, 1e8, 1e10}).Draw(t, "debt"))
 		s := region()
-		type event struct {
-			at  quota.Micros
-			net quota.Tokens
-		}
 		var log []event
 		at, real := start, quota.Micros(0) // the clock may be set back, time cannot
 		for range rapid.IntRange(1, 60).Draw(t, "takes") {
@@ -222,15 +212,6 @@ func TestNetBoundOfOneBucket(t *testing.T) {
 				s.Sweep(at)
 			}
 		}
-		for i := range log {
-			sum := quota.Tokens(0)
-			for _, e := range log[i:] {
-				sum += e.net
-				gained, _ := quota.Capacity{Rate: c.Rate, Burst: quota.MaxTokens}.Refill(0, e.at-log[i].at)
-				if sum > c.Burst+debt+gained {
-					t.Fatalf("%d net in %d us: the bound of %v with a debt of %d is %d", sum, e.at-log[i].at, c, debt, c.Burst+debt+gained)
-				}
-			}
-		}
+		withinBound(t, c, debt, log)
 	})
 }

@@ -49,26 +49,16 @@ func (p purse) use(t *rapid.T, now quota.Micros) (used quota.Tokens) {
 func TestBoundWithDraws(t *testing.T) {
 	draws := 0
 	rapid.Check(t, func(t *rapid.T) {
-		c := quota.Capacity{
-			Rate: quota.Rate{
-				Tokens: quota.Tokens(rapid.Int64Range(0, 1e10).Draw(t, "rate")),
-				Per:    quota.Micros(rapid.Int64Range(1, 1e9).Draw(t, "per")),
-			},
-			Burst: quota.Tokens(rapid.Int64Range(0, 1e9).Draw(t, "burst")),
-		}
+		c := anyCapacity(t)
 		s := region()
-		type used struct {
-			at   quota.Micros
-			cost quota.Tokens
-		}
-		var log []used
+		var log []event
 		var p purse
 		at, real := start, quota.Micros(0) // the clock may be set back, time cannot
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			step := quota.Micros(rapid.Int64Range(-1000, 60_000).Draw(t, "step"))
 			at, real = at+step, real+max(step, 0)
 			if cost := p.use(t, real); cost > 0 {
-				log = append(log, used{real, cost})
+				log = append(log, event{real, cost})
 			}
 			a := Ask{
 				Key: "k", Standing: full(c),
@@ -77,7 +67,7 @@ func TestBoundWithDraws(t *testing.T) {
 			}
 			admitted, v := s.Take(at, []Ask{a})
 			if admitted {
-				log = append(log, used{real, a.Cost})
+				log = append(log, event{real, a.Cost})
 			}
 			if v[0].Grant.Tokens > 0 {
 				draws++
@@ -87,17 +77,7 @@ func TestBoundWithDraws(t *testing.T) {
 				s.Sweep(at)
 			}
 		}
-		for i := range log {
-			sum := quota.Tokens(0)
-			for _, x := range log[i:] {
-				sum += x.cost
-				window := x.at - log[i].at
-				bound, _ := quota.Capacity{Rate: c.Rate, Burst: quota.MaxTokens}.Refill(0, window)
-				if sum > c.Burst+bound {
-					t.Fatalf("used %d in %d us: the bound of %v is %d", sum, window, c, c.Burst+bound)
-				}
-			}
-		}
+		withinBound(t, c, 0, log)
 	})
 	if draws == 0 {
 		t.Error("nothing was ever drawn")

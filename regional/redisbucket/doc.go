@@ -11,7 +11,9 @@
 //	<prefix>config          the adopted configuration, as its adopter encoded it
 //	<prefix>config:prev     the one before it
 //	<prefix>b:{<key>}       hash: level, at, inc; and with a lease
-//	                        lease = "session epoch rate per burst surrendered released";
+//	                        lease = "session epoch rate per burst surrendered released"
+//	                        and what it is for: a loan, or of a sliding window what is
+//	                        admitted by (released is 2 while the lease is leaving);
 //	                        and where tokens were drawn ahead drawn = "tokens until"
 //
 // A region's Redis is a single server, a primary that sentinels watch, or a
