@@ -107,7 +107,7 @@ func (a *Agent) assemble() error {
 	cfg.Registerer.MustRegister(a.held)
 	a.region = &region{
 		name: cfg.Region, store: a.store, enforcer: a.enforcer, metrics: a.metrics, held: a.held, log: a.log,
-		turn: make(chan struct{}, 1), back: make(chan struct{}, 1), ready: make(chan struct{}),
+		turn: make(chan struct{}, 1), back: make(chan struct{}, 1), news: make(chan struct{}, 1), ready: make(chan struct{}),
 		loan: quota.MicrosOf(cfg.Timing.Loan), start: a.start,
 	}
 	var creds credentials.TransportCredentials

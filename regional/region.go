@@ -31,6 +31,8 @@ type region struct {
 	turn chan struct{}
 	// back holds a token when the store has answered and is owed something.
 	back chan struct{}
+	// news holds a token when the store has a newer configuration than decisions.
+	news chan struct{}
 	// ready is closed when there are rules for the first time.
 	ready chan struct{}
 	// known is the state that the adoption in force was read with; guarded by turn.
@@ -53,6 +55,20 @@ func (r *region) Saw(s bucket.State, agents int) {
 		r.agents.Store(int64(agents))
 	}
 	r.see(s)
+	if s.Config > r.Config() {
+		select {
+		case r.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Config returns the version that decisions are made by, 0 without one.
+func (r *region) Config() uint64 {
+	if a := r.enforcer.Adoption(); a != nil {
+		return a.Version
+	}
+	return 0
 }
 
 // see tells decisions what the store said. A store that has answered can take
@@ -234,6 +250,8 @@ func (r *region) watch(ctx context.Context) {
 			return
 		case <-r.back:
 			r.settle(ctx)
+		case <-r.news:
+			timer.Reset(0)
 		case <-timer.C:
 			wait := watchEvery
 			asked := time.Since(r.start)

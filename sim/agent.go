@@ -160,7 +160,10 @@ func (a *agent) step() {
 		a.wake(settled)
 		return
 	}
-	report := lease.Report{Replaces: a.died, Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
+	if state.Config > a.config() {
+		_ = a.refresh(context.Background())
+	}
+	report := lease.Report{Replaces: a.died, Config: a.config(), Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
 	report.Applied = a.unconfirmed()
 	req := a.keeper.Request(a.reading(), state, report)
 	a.open, a.confirm, a.urgent, a.fresh = req, false, false, false
@@ -329,18 +332,12 @@ func (a *agent) obey(e lease.Effects) {
 	}
 	if e.Adopt != nil {
 		_ = a.refresh(context.Background()) // what it has adopted before decides what its shares are worth
-		first := a.enforcer.Adoption() == nil
 		if blob, err := lease.Encode(*e.Adopt, r.name, a.enforcer.Adoption()); err == nil {
 			if r.store.Adopt(now, incarnation, e.Adopt.Version, blob) == nil {
 				w.count("configurations adopted")
 			}
 		}
 		_ = a.refresh(context.Background())
-		if first {
-			a.confirm = true // nothing was drawn before
-		} else {
-			a.settle(settled)
-		}
 	}
 	for _, apply := range e.Apply {
 		assignment := apply.Assignment

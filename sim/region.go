@@ -193,10 +193,27 @@ func (a *agent) refresh(context.Context) error {
 	if err != nil {
 		return err
 	}
+	was := a.config()
 	a.known = s
 	a.enforcer.Adopt(adoption)
 	a.see(s)
+	switch now := a.config(); {
+	case now == was:
+	case was == 0:
+		a.confirm = true // nothing was drawn before
+		a.wake(0)
+	default:
+		a.settle(settled)
+	}
 	return nil
+}
+
+// config returns the version that decisions are made by, 0 without one.
+func (a *agent) config() uint64 {
+	if adoption := a.enforcer.Adoption(); adoption != nil {
+		return adoption.Version
+	}
+	return 0
 }
 
 func (a *agent) see(s bucket.State) {

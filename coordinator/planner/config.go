@@ -66,5 +66,9 @@ const (
 // session returns how long after a leadership check a session lives.
 func (c Config) session() quota.Micros { return quota.MicrosOf(c.Timing.TTL + c.Timing.Guard) }
 
+// returning is how long agents may take to come back to a new leader: twice their
+// longest backoff (package lease).
+func (c Config) returning() quota.Micros { return quota.MicrosOf(c.Timing.TTL) / 4 }
+
 // silence returns how long a session may not be heard of before it is marked.
 func (c Config) silence() quota.Micros { return 2 * quota.MicrosOf(c.Timing.Tick) }

@@ -24,12 +24,13 @@ type region struct {
 	ending         quota.SessionID
 	ended          bool // EndSession is open
 
-	// adopted is the configuration the live incarnation has reported.
-	adopted   uint64
 	adopting  bool   // Adopted is open
 	pushed    uint64 // the offer that was pushed
 	offering  bool   // Offer is open
 	offerFrom quota.Micros
+	// complete is from when on every agent that is there has connected: until then a
+	// new leader cannot know who decides by an older configuration.
+	complete quota.Micros
 
 	flights map[quota.Key]*flight
 	unsent  []quota.Key
@@ -40,8 +41,9 @@ type region struct {
 
 // agent is one connected agent.
 type agent struct {
-	name  string
-	heard quota.Micros
+	name   string
+	heard  quota.Micros
+	config uint64 // by which it decides, as reported in this session; 0 for not reported
 }
 
 // flight is where an assignment in flight was sent.
@@ -67,17 +69,30 @@ func (r *region) adopt(s *ledger.Session, until quota.Micros) {
 		r.session = s.ID
 	}
 	r.marking, r.doubt, r.ended = false, false, false
-	r.adopted, r.waiting, r.unsent = 0, false, nil
+	r.waiting, r.unsent = false, nil
+	for i := range r.agents {
+		r.agents[i].config = 0
+	}
 	r.flights = map[quota.Key]*flight{}
 }
 
-// hear notes that an agent is connected.
-func (r *region) hear(now quota.Micros, name string) {
+// hear notes that an agent is connected and by which configuration it decides.
+func (r *region) hear(now quota.Micros, name string, config uint64) {
 	i, ok := slices.BinarySearchFunc(r.agents, name, func(a agent, n string) int { return cmp.Compare(a.name, n) })
 	if !ok {
 		r.agents = slices.Insert(r.agents, i, agent{name: name})
 	}
-	r.agents[i].heard = now
+	r.agents[i].heard, r.agents[i].config = now, config
+}
+
+// adopted returns the configuration that every connected agent decides by, or a newer
+// one: 0 until all have reported. That the region's store has it is not enough: an agent
+// hears of it there with its next reading, and until then admits what no older rule counts.
+func (r *region) adopted() uint64 {
+	if len(r.agents) == 0 {
+		return 0
+	}
+	return slices.MinFunc(r.agents, func(a, b agent) int { return cmp.Compare(a.config, b.config) }).config
 }
 
 // lose forgets an agent; what was sent to it must be sent to another.

@@ -50,9 +50,13 @@ func reshapes(op ledger.Op) bool {
 // returns when something will be.
 func (r *region) next(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, lr *ledger.Region, cfg Config) ([]ledger.Op, quota.Micros) {
 	due := never
-	if r.adopted == lr.Offered && lr.Offered != lr.Confirmed && !r.adopting {
-		r.adopting = true
-		ops = append(ops, ledger.Adopted{Region: r.name, Version: r.adopted})
+	if lr.Offered != lr.Confirmed && !r.adopting && r.adopted() == lr.Offered {
+		if now >= r.complete {
+			r.adopting = true
+			ops = append(ops, ledger.Adopted{Region: r.name, Version: lr.Offered})
+		} else {
+			due = r.complete
+		}
 	}
 	if lr.Session == nil {
 		return ops, due
@@ -63,7 +67,7 @@ func (r *region) next(ops []ledger.Op, now quota.Micros, l *ledger.Ledger, lr *l
 		r.ended, r.ending = true, r.session
 		return append(ops, ledger.EndSession{Region: r.name, Session: r.session}), due
 	default:
-		due = r.until
+		due = min(due, r.until)
 		if r.marking || lr.Session.Silent && !r.doubt {
 			break
 		}

@@ -24,7 +24,7 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 		if r == nil || len(r.agents) == 0 {
 			continue
 		}
-		all = t.pushConfig(all, now, l, lr, r)
+		all = t.pushConfig(all, l, lr, r)
 		if len(r.unsent) == 0 {
 			continue
 		}
@@ -57,13 +57,17 @@ func (t *Term) Push(now quota.Micros, l *ledger.Ledger) []Push {
 }
 
 // pushConfig appends the configuration that a region may adopt since the last
-// offer: an idle region would hear of it only with its next renewal.
-func (t *Term) pushConfig(all []Push, now quota.Micros, l *ledger.Ledger, lr *ledger.Region, r *region) []Push {
+// offer, for all of its agents: an idle one would hear of it only with its next renewal,
+// and the region has adopted it when the last of them has.
+func (t *Term) pushConfig(all []Push, l *ledger.Ledger, lr *ledger.Region, r *region) []Push {
 	if lr.Offered == lr.Confirmed || r.pushed >= lr.Offered {
 		return all
 	}
 	r.pushed = lr.Offered
-	return append(all, Push{r.name, r.route(now, ""), quota.SyncResponse{Cluster: l.Cluster(), Config: offered(l, lr)}})
+	for _, a := range r.agents {
+		all = append(all, Push{r.name, a.name, quota.SyncResponse{Cluster: l.Cluster(), Config: offered(l, lr)}})
+	}
+	return all
 }
 
 // offered returns the configuration that a region may adopt.

@@ -20,13 +20,14 @@ func (t *Term) Receive(now quota.Micros, l *ledger.Ledger, req quota.SyncRequest
 	if s := lr.Session; s != nil && s.Incarnation != req.Incarnation.ID && req.Incarnation.Replaces != s.Incarnation {
 		return nil // a second store: nothing it says counts
 	}
+	var config uint64
+	if s := lr.Session; s != nil && s.Incarnation == req.Incarnation.ID {
+		config = req.Config
+	}
 	if req.Leaving {
 		r.lose(req.Agent)
 	} else {
-		r.hear(now, req.Agent)
-	}
-	if s := lr.Session; s != nil && s.Incarnation == req.Incarnation.ID {
-		r.adopted = req.Config
+		r.hear(now, req.Agent, config)
 	}
 	t.told(now, l, r, req)
 	return before

@@ -65,6 +65,9 @@ func (t *Term) observe(now quota.Micros, l *ledger.Ledger) {
 		}
 		if r == nil {
 			r = &region{name: lr.Name, heard: now}
+			if lr.Confirmed > 0 {
+				r.complete = now + t.cfg.returning()
+			}
 			t.regions[lr.Name] = r
 			r.adopt(lr.Session, now+t.cfg.session())
 		} else if id != r.session {

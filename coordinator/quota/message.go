@@ -104,7 +104,8 @@ type SyncRequest struct {
 	// Drop asks to end Session at once and to open another: the agent does not
 	// trust its clocks, so the deadline of the session may be wrong.
 	Drop bool
-	// Config is the version of the configuration the region has adopted.
+	// Config is the version of the configuration that the agent decides by, and the
+	// region has adopted.
 	Config uint64
 	// Leaving says that this agent is shutting down: nothing is renewed, and
 	// assignments go to another agent.
@@ -131,7 +132,7 @@ type SyncResponse struct {
 	First bool
 	// Agents is the number of agents of the region heard from lately, at least 1.
 	Agents int
-	// Config is the configuration to adopt, nil when the region has it.
+	// Config is the configuration to adopt, nil when the agent has it.
 	Config *Config
 	// Assignments are all that wait for this agent's confirmation. They are
 	// repeated until they are confirmed.

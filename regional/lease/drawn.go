@@ -20,7 +20,7 @@ func Settles(s bucket.State, replaced string) quota.Micros {
 	return left(s.Now, s.Since)
 }
 
-// confirmed is the configuration that the coordinator may take as the region's: the
+// confirmed is the configuration that the coordinator may take as the store's: the
 // adopted one, or that before it while something drawn by that may be in use.
 func confirmed(s bucket.State) uint64 {
 	if s.Prev != 0 && left(s.Now, s.ConfigSince) > 0 {

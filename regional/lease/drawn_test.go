@@ -12,16 +12,19 @@ func TestAConfigurationIsConfirmedWhenNothingIsDrawnByTheOneBefore(t *testing.T)
 	for _, c := range []struct {
 		reason string
 		state  bucket.State
+		mine   uint64 // that the agent decides by
 		want   uint64
 	}{
-		{"at once: the one before", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted, Prev: 5}, 5},
-		{"a microsecond too early", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted + bucket.DrawSpan - 1, Prev: 5}, 5},
-		{"after the span", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted + bucket.DrawSpan, Prev: 5}, 7},
-		{"the first: nothing was drawn before", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted}, 7},
-		{"none", bucket.State{Now: adopted}, 0},
+		{"at once: the one before", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted, Prev: 5}, 7, 5},
+		{"a microsecond too early", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted + bucket.DrawSpan - 1, Prev: 5}, 7, 5},
+		{"after the span", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted + bucket.DrawSpan, Prev: 5}, 7, 7},
+		{"after the span, but another agent adopted it", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted + bucket.DrawSpan, Prev: 5}, 5, 5},
+		{"this agent has none yet", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted + bucket.DrawSpan, Prev: 5}, 0, 0},
+		{"the first: nothing was drawn before", bucket.State{Region: bucket.Region{Config: 7}, ConfigSince: adopted, Now: adopted}, 7, 7},
+		{"none", bucket.State{Now: adopted}, 0, 0},
 	} {
 		k := New(Config{Region: "eu", Agent: "a", Timing: quota.DefaultTiming(), Rand: func() float64 { return 0 }})
-		if req := k.Request(Clock{}, c.state, Report{}); req.Config != c.want {
+		if req := k.Request(Clock{}, c.state, Report{Config: c.mine}); req.Config != c.want {
 			t.Errorf("%s: have %d, want %d", c.reason, req.Config, c.want)
 		}
 	}

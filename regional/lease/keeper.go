@@ -59,7 +59,7 @@ type reading struct {
 	incarnation string
 	session     quota.SessionID
 	config      uint64
-	confirmed   uint64 // what the coordinator is told of it
+	confirmed   uint64 // the configuration that the coordinator is told
 }
 
 // New returns a keeper that has never spoken to a coordinator.
@@ -71,8 +71,10 @@ func New(cfg Config) *Keeper {
 type Report struct {
 	// Replaces is the incarnation that this agent itself saw die, see quota.Incarnation.
 	Replaces string
-	Usage    []quota.Usage
-	Applied  []quota.Applied
+	// Config is the configuration that this agent decides by, 0 without one.
+	Config  uint64
+	Usage   []quota.Usage
+	Applied []quota.Applied
 }
 
 // Request returns the next sync; the one before, if it is still open, is given
@@ -83,7 +85,7 @@ type Report struct {
 // the store's clock, for what was drawn ahead by its leases; if that fails it must not
 // send the request but call Failed.
 func (k *Keeper) Request(now Clock, s bucket.State, r Report) quota.SyncRequest {
-	cur := reading{clock: now, store: s.Now, incarnation: s.Incarnation, session: s.Session, config: s.Config, confirmed: confirmed(s)}
+	cur := reading{clock: now, store: s.Now, incarnation: s.Incarnation, session: s.Session, config: s.Config, confirmed: min(confirmed(s), r.Config)}
 	trusted := k.seen == nil || k.agree(*k.seen, cur)
 	k.seen = &cur
 	if !trusted {

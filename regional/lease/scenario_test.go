@@ -145,7 +145,7 @@ func (s *stage) run(line string) {
 
 func (s *stage) sync(args map[string]string) {
 	st := s.store.State(s.redis)
-	req := s.keeper.Request(s.clock, st, Report{Replaces: args["replaces"]})
+	req := s.keeper.Request(s.clock, st, Report{Replaces: args["replaces"], Config: st.Config})
 	text := fmt.Sprintf("-> %d %s/%s incarnation %s session %d", req.Seq, req.Region, req.Agent, req.Incarnation.ID, req.Session)
 	if req.Cluster != "" {
 		text += " cluster " + req.Cluster

@@ -249,6 +249,12 @@ func (l *local) Adopt(_ context.Context, incarnation string, c quota.Config) err
 	return l.store.store.Adopt(l.store.now(), incarnation, c.Version, []byte("blob"))
 }
 
+func (l *local) Config() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.adopted.Version
+}
+
 func (l *local) Standing(string, quota.Key, quota.Micros) bucket.Standing { return bucket.Standing{} }
 
 func (l *local) Saw(s bucket.State, agents int) {

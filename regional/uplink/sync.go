@@ -51,7 +51,7 @@ func (u *Uplink) exchange(ctx context.Context) error {
 	now := u.readNow()
 	usage, applied := u.cfg.Demand.Collect(now.clock.Mono), u.unconfirmed()
 	req := u.keeper.Request(u.readNow().clock, state, lease.Report{
-		Replaces: u.cfg.Store.Replaced(), Usage: usage, Applied: applied,
+		Replaces: u.cfg.Store.Replaced(), Config: u.cfg.Local.Config(), Usage: usage, Applied: applied,
 	})
 	u.seen, u.last.Incarnation, u.last.Session = state, state.Incarnation, state.Session
 	u.cfg.Local.Saw(state, u.last.Agents)
@@ -301,13 +301,20 @@ func (u *Uplink) adopt(ctx context.Context, incarnation string, c quota.Config) 
 		return u.cfg.Local.Adopt(ctx, incarnation, c)
 	}); err != nil {
 		u.problem(err)
-		return
 	}
-	if u.seen.Config == 0 {
+}
+
+// follow notices when decisions are made by another configuration, whoever had the
+// region adopt it, and has the coordinator hear of it.
+func (u *Uplink) follow() {
+	was, now := u.config, u.cfg.Local.Config()
+	switch u.config = now; {
+	case now == was:
+	case was == 0:
 		u.confirm = true // nothing was drawn before
-		return
+	default:
+		u.settle(settled)
 	}
-	u.settle(settled)
 }
 
 func (u *Uplink) apply(ctx context.Context, incarnation string, some []lease.Apply) {

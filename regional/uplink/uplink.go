@@ -42,6 +42,9 @@ type Region interface {
 	// Adopt makes c the region's configuration, in the store and for decisions.
 	// An error means that it was not adopted; it will be offered again.
 	Adopt(ctx context.Context, incarnation string, c quota.Config) error
+	// Config returns the version of the configuration that decisions are made by, 0
+	// without one.
+	Config() uint64
 	// Standing returns the standing share of a key under the adopted
 	// configuration, with what a missing record holds in that incarnation of the
 	// store; a key that no rule counts has none. now is a time on the store's
@@ -104,6 +107,7 @@ type Uplink struct {
 	settles quota.Micros  // when to say or ask again what it was too early for, on the monotonic clock; 0 for never
 	beside  []quota.Usage // reported beside a sync; the next answer says that it was heard
 	seen    bucket.State  // as read for the last sync
+	config  uint64        // that decisions were last seen to be made by
 	toldAt  time.Time     // when a problem was last logged
 	untold  int           // how many were not, since then
 	last    Status
@@ -170,6 +174,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := u.readNow()
+		u.follow()
 		if u.settles > 0 && now.clock.Mono >= u.settles {
 			u.settles, u.confirm = 0, true // the answer repeats what was not confirmed
 		}

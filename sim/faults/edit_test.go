@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/coordinator/quota"
+	"github.com/quorate/quorate/coordinator/rules"
 	quoratev1 "github.com/quorate/quorate/proto/quorate/v1"
 	"github.com/quorate/quorate/sim/live"
 )
@@ -66,4 +67,28 @@ func (s *scene) edit(rate int) time.Duration {
 		return nil
 	})
 	return time.Since(began)
+}
+
+// A rule counts for every agent of a region from the moment that the region is said to
+// have adopted it: an agent that still decided by the rules before would admit what no
+// rule counts there, and nobody would know of it.
+func TestANewRuleCountsAtEveryAgent(t *testing.T) {
+	t.Parallel()
+	const number = 20
+	written := []string{rule("api", perSecond)}
+	s := open(t, document(written...), live.Options{Regions: []live.RegionSpec{{Name: "eu", Agents: 2}, {Name: "us"}}})
+	for i := range 3 {
+		key := fmt.Sprintf("new%d", i)
+		written = append(written, fmt.Sprintf("- key: %s\n  rate_limit: {unit: year, requests_per_unit: %d, quota: {algorithm: fixed_window, on_store_failure: deny}}\n", key, number))
+		s.must("apply rules", s.ApplyRules(s.t.Context(), document(written...)))
+		tr := s.Track(live.Identity{Domain: "shop", Entries: []rules.Entry{{Key: key, Value: "one"}}},
+			quota.Capacity{Rate: quota.Rate{Per: quota.Second}, Burst: quota.Whole(number)})
+		loads := s.offer(tr, 2*perSecond, "eu")
+		sp := s.watch(1500*time.Millisecond, tr)
+		if sp.to.Counts.Denied == 0 || sp.to.Counts.Admitted == 0 {
+			t.Errorf("%s was not counted: %+v", key, sp.to.Counts)
+		}
+		stop(loads)
+		s.bound(tr)
+	}
 }

@@ -166,8 +166,8 @@ func (w *World) ApplyRules(ctx context.Context, text string) error {
 	return w.AwaitAdopted(ctx, version)
 }
 
-// AwaitAdopted waits until every region with a running agent has confirmed the
-// configuration version.
+// AwaitAdopted waits until every region has confirmed the configuration version, for
+// all of its agents that run.
 func (w *World) AwaitAdopted(ctx context.Context, version uint64) error {
 	return w.await(ctx, fmt.Sprintf("configuration %d in all regions", version), func(ctx context.Context) error {
 		c, err := w.Leader(ctx)
@@ -179,8 +179,15 @@ func (w *World) AwaitAdopted(ctx context.Context, version uint64) error {
 			return fmt.Errorf("list regions at %s: %w", c.Name, err)
 		}
 		for _, r := range answer.GetRegions() {
-			if region := w.Region(r.GetName()); region != nil && region.connected() && r.GetConfigConfirmed() < version {
-				return fmt.Errorf("region %s has confirmed version %d", r.GetName(), r.GetConfigConfirmed())
+			region := w.Region(r.GetName())
+			if region == nil || region.connected() == 0 {
+				continue
+			}
+			if have := len(r.GetAgents()); have < region.connected() {
+				return fmt.Errorf("%d of %d agents of region %s are connected", have, region.connected(), r.GetName())
+			}
+			if have := r.GetConfigConfirmed(); have < version {
+				return fmt.Errorf("region %s has confirmed version %d", r.GetName(), have)
 			}
 		}
 		return nil

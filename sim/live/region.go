@@ -66,14 +66,14 @@ func (r *Region) IsCut() bool {
 	return true
 }
 
-// connected reports whether some agent runs and is not cut off.
-func (r *Region) connected() bool {
+// connected returns how many agents run and are not cut off.
+func (r *Region) connected() (n int) {
 	for _, a := range r.Agents {
 		if a.Running() && !a.IsCut() {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // Agent is one agent of a region.

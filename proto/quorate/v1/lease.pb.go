@@ -465,10 +465,11 @@ type SyncRequest struct {
 	Incarnation *Incarnation           `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Session     uint64                 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
 	Drop        bool                   `protobuf:"varint,7,opt,name=drop,proto3" json:"drop,omitempty"`
-	Config      uint64                 `protobuf:"varint,8,opt,name=config,proto3" json:"config,omitempty"`
-	Leaving     bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	Usage       []*Usage               `protobuf:"bytes,10,rep,name=usage,proto3" json:"usage,omitempty"`
-	Applied     []*Applied             `protobuf:"bytes,11,rep,name=applied,proto3" json:"applied,omitempty"`
+	// config is the version that the agent decides by, and the region has adopted.
+	Config  uint64     `protobuf:"varint,8,opt,name=config,proto3" json:"config,omitempty"`
+	Leaving bool       `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Usage   []*Usage   `protobuf:"bytes,10,rep,name=usage,proto3" json:"usage,omitempty"`
+	Applied []*Applied `protobuf:"bytes,11,rep,name=applied,proto3" json:"applied,omitempty"`
 	// forgot asks what of the region's standing shares is on loan.
 	Forgot        bool `protobuf:"varint,12,opt,name=forgot,proto3" json:"forgot,omitempty"`
 	unknownFields protoimpl.UnknownFields
