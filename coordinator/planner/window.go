@@ -38,8 +38,9 @@ const (
 	// for its account to be dropped.
 	forgetAge = 600 * quota.Second
 	// ample: of what is left after all wants, one token in so many is given away at
-	// once, for fewer assignments. It can be taken back.
-	ample = 4
+	// once, for fewer assignments, but to nobody more than it asks for in so many
+	// horizons. It can be taken back; a region that is lost takes it with it.
+	ample, stock = 4, 5
 )
 
 // sips sets what each seat of a window's table has and wants: the wish's rate is in
@@ -199,7 +200,7 @@ func (t *table) pour(ops *[]ledger.Op, credit bool) (lack int64) {
 			fair += s.fair[burst]
 		}
 		if s.active {
-			rates[i].Want = left
+			rates[i].Want = min(left, stock*s.part[burst])
 		}
 		if s.thirsty() {
 			needs[i].Want = s.fair[burst] - s.full

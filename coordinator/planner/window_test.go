@@ -105,6 +105,30 @@ func TestABusyWindowIsSpentInTime(t *testing.T) {
 	}
 }
 
+// A region that is lost takes what it has of the window with it: of a large one that is
+// what it asks for in about a minute, not a part of the whole.
+func TestARegionStocksAMinuteOfAWindow(t *testing.T) {
+	w := newWorld(5, inWindows(1_000_000, "day", "0"), "ap", "eu", "us")
+	for _, r := range w.regions {
+		r.demand[today] = steady(100)
+	}
+	for range 12 {
+		w.run(10 * quota.Second)
+		a := w.l.Account(today)
+		left := a.Level(w.l.Clock()) + w.central[today].admitted
+		if out := 1_000_000*quota.Token - left; out > 3*100*65*quota.Token {
+			t.Fatalf("%v of a million is with three regions that ask for 100/s each", out)
+		}
+	}
+	w.whole(t)
+	if have := w.central[today].efficiency(); have < 99 {
+		t.Errorf("%.1f %% of what one counter admits is admitted", have)
+	}
+	if w.ops["Assign"] > 40 {
+		t.Errorf("two minutes took %v", w.ops)
+	}
+}
+
 // One request may need more than a fair part.
 func TestLargeRequestsOfAWindowTakeTurns(t *testing.T) {
 	w := newWorld(3, inWindows(100, "day", "0"), "ap", "eu", "us")
