@@ -151,7 +151,7 @@ func startAgent(t *testing.T, redis string, edit func(*Config), coordinators ...
 	cfg := Config{
 		Region: "eu", Coordinators: coordinators, Redis: redis, GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0",
 		Headers: headers.Full(), Logger: slog.New(slog.NewTextHandler(r.log, nil)), Registerer: prometheus.NewRegistry(), Version: "test",
-		RedisTimeout: 100 * time.Millisecond, // of the race detector on a busy machine
+		RedisTimeout: 500 * time.Millisecond, // of the race detector on a busy machine
 	}
 	if edit != nil {
 		edit(&cfg)
