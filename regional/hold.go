@@ -31,12 +31,16 @@ func hold(ctx context.Context, delay time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
 		return fmt.Errorf("rate limit: admitted behind others, and charged: %w", ErrDeadline)
 	}
+	turn := time.Now().Add(delay)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
+		if !time.Now().Before(turn) {
+			return nil // the deadline is the turn, and both have come
+		}
 		return ctx.Err()
 	}
 }
