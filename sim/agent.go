@@ -160,12 +160,12 @@ func (a *agent) step() {
 		a.wake(settled)
 		return
 	}
-	if state.Config > a.config() {
-		_ = a.refresh(context.Background())
-	}
 	report := lease.Report{Replaces: a.died, Config: a.config(), Usage: a.demand.Collect(a.mono.Read(w.loop.Now()))}
 	report.Applied = a.unconfirmed()
 	req := a.keeper.Request(a.reading(), state, report)
+	if state.Config > a.config() {
+		_ = a.refresh(context.Background())
+	}
 	a.open, a.confirm, a.urgent, a.fresh = req, false, false, false
 	a.open.Usage = append(a.beside, req.Usage...) // all that is lost if nobody answers
 	a.beside = nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Violation is a promise that was broken. Promise is an invariant of package
-// ledger (I1 … I8), or Bound, Worst, Lease, Tokens, Debt or Liveness, see Run.
+// ledger (I1 … I8), or Bound, Worst, Lease, Tokens, Debt, Edit or Liveness, see Run.
 type Violation struct {
 	Promise string       `json:"promise"`
 	At      quota.Micros `json:"at_us"`

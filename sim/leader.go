@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/coordinator/ledger"
 	"github.com/quorate/quorate/coordinator/planner"
 	"github.com/quorate/quorate/coordinator/quota"
@@ -120,6 +122,7 @@ func (l *leader) round() {
 	}
 	ops, next, propose := l.memory.Next(l.now(), l.ledger)
 	own := len(ops)
+	l.adopts(ops)
 	if w.faults.Nonsense > 0 && w.rand.Float64() < w.faults.Nonsense {
 		ops = append(l.nonsense(), ops...)
 		propose = true
@@ -145,6 +148,31 @@ func (l *leader) round() {
 			l.round()
 		})
 	})
+}
+
+// adopts holds what the term takes for adopted against the agents that it knows: one that
+// decides by older rules admits what only the new ones count. In a store that was reset
+// meanwhile they may have gone back to older ones; then the session is over too.
+func (l *leader) adopts(ops []ledger.Op) {
+	w := l.w
+	for _, op := range ops {
+		op, ok := op.(ledger.Adopted)
+		if !ok {
+			continue
+		}
+		w.count("edits adopted")
+		r, s := w.region(op.Region), l.ledger.Region(op.Region).Session
+		if s == nil || s.Incarnation != r.store.State(r.time()).Incarnation {
+			continue
+		}
+		for _, c := range l.memory.Contacts(l.now()) {
+			for _, a := range r.agents {
+				if c.Region == op.Region && slices.Contains(c.Agents, a.name) && a.config() < op.Version {
+					w.violate("Edit", "%s is taken to have adopted rules %d, and agent %s decides by %d", op.Region, op.Version, a.name, a.config())
+				}
+			}
+		}
+	}
 }
 
 // hurry makes a round begin soon: what changes at the same time shares it. What

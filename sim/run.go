@@ -82,6 +82,8 @@ func (r Report) Broken() bool { return len(r.Violations) > 0 }
 //	          more than what one central bucket would still have
 //	Debt      no take leaves a bucket below -max_debt, only settlements take of one that
 //	          is not above zero, and they are charged down to there
+//	Edit      a region is taken to have adopted rules when no agent that its leader knows
+//	          decides by older ones
 //	Liveness  after healing, every region gets 95 % of its fair share within three TTLs;
 //	          a window that begins after them admits 90 % of what is asked for, but for
 //	          the standing shares of regions that may not ask. What a region owed then

@@ -3,6 +3,14 @@ package mutants
 // regionMutants break how a region keeps its buckets.
 var regionMutants = []Mutant{
 	{
+		Name:   "adopted-by-the-first",
+		Breaks: "Rules are taken as adopted by a region when the first of its agents decides by them.",
+		Edits: []Edit{{
+			File: "coordinator/planner/region.go",
+			Old:  "slices.MinFunc(r.agents",
+			New:  "slices.MaxFunc(r.agents",
+		}},
+	}, {
 		Name:   "late-apply",
 		Breaks: "An assignment is applied after the deadline, when its credit counts as spent.",
 		Edits: []Edit{{
